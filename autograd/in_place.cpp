@@ -1,0 +1,167 @@
+// Copies and conversions that a tape sees, and changes in place that it must not miss. Parameters.
+#include <capstan/parameter.hpp>
+#include <capstan/tape.hpp>
+
+#include "autograd/ops.hpp"
+#include "lib/core/indexing.hpp"
+
+namespace capstan {
+
+using autograd::Replay;
+using autograd::backend_of;
+using autograd::record;
+
+Tensor Tensor::copy(Where where) const {
+  const TensorImpl& impl = core::defined("copy", *this, where);
+  Tensor out = autograd::result_like(impl, where);
+  backend_of(impl, where).copy(impl, *out.impl());
+  if (is_floating(impl.dtype)) record("copy", where, [](Replay& r) { r.give(0, r.grad()); }, {this}, {&out}, {});
+  return out;
+}
+
+Tensor Tensor::contiguous(Where where) const {
+  return core::defined("contiguous", *this, where).contiguous ? *this : copy(where);
+}
+
+Tensor Tensor::to(DType dtype, Where where) const {
+  return core::defined("to", *this, where).dtype == dtype ? *this : cast(*this, dtype, where);
+}
+
+Tensor Tensor::to(Device device, Where where) const {
+  const TensorImpl& impl = core::defined("Tensor::to", *this, where);
+  core::require_device("Tensor::to", device, where);
+  if (impl.device() == device) return *this;
+  core::require_device("Tensor::to", impl.device(), where);
+  base::fail<DeviceError>(where, "Tensor::to: copies from ", impl.device(), " to ", device, " are not there yet.");
+}
+
+namespace {
+
+/// Checks that elements can be written: no axis is stretched over one element.
+TensorImpl& writable(const char* op, const Tensor& target, Where where) {
+  core::defined(op, target, where);
+  TensorImpl& impl = *target.impl();
+  for (int axis = 0; axis < impl.rank(); ++axis)
+    if (impl.shape[axis] > 1 && impl.strides[axis] == 0)
+      base::fail<ShapeError>(where, op, ": axis ", axis, " of shape ", impl.shape,
+                             " is stretched over one element (broadcast_to); write to a copy.");
+  return impl;
+}
+
+/// Writes `value`, broadcast and converted, through `target`.
+void write_through(const char* op, TensorImpl& target, const Tensor& value, Where where) {
+  const TensorImpl& from = *value.impl();
+  core::require_same_device(op, target, from, where);
+  if (core::broadcast_shapes(op, target.shape, from.shape, where) != target.shape)
+    base::fail<ShapeError>(where, op, ": the value is ", from.shape, " and its place ", target.shape,
+                           "; the value must broadcast to it.");
+  if (from.storage == target.storage) {  // it may overlap
+    Tensor own = autograd::result_like(from, where);
+    backend_of(from, where).copy(from, *own.impl());
+    backend_of(target, where).copy(*own.impl(), target);
+  } else {
+    backend_of(target, where).copy(from, target);
+  }
+  core::note_write(target, where);
+}
+
+template <class Combine>
+Tensor& change(const char* op, Tensor& target, Combine combine) {
+  const Where where = Where::current();
+  TensorImpl& impl = writable(op, target, where);
+  const Tensor value = combine();
+  autograd::check_in_place(op, target, nullptr, where);
+  if (value.dtype() != impl.dtype)
+    base::fail<DTypeError>(where, op, ": the result would be ", value.dtype(), " and the tensor is ", impl.dtype,
+                           "; convert the right side with x.to(dtype).");
+  write_through(op, impl, value, where);
+  return target;
+}
+
+}  // namespace
+
+void Tensor::assign(const Tensor& value, Where where) {
+  TensorImpl& impl = writable("assign", *this, where);
+  core::defined("assign", value, where);
+  autograd::check_in_place("assign", *this, &value, where);
+  write_through("assign", impl, value, where);
+}
+
+void Tensor::fill(Scalar value, Where where) {
+  TensorImpl& impl = writable("fill", *this, where);
+  core::to_element("fill", value, impl.dtype, where);
+  autograd::check_in_place("fill", *this, nullptr, where);
+  backend_of(impl, where).fill(impl, value);
+  core::note_write(impl, where);
+}
+
+void Tensor::index_put(std::initializer_list<Index> indices, const Tensor& value, Where where) {
+  const TensorImpl& impl = writable("index_put", *this, where);
+  core::defined("index_put", value, where);
+  const core::ViewGeometry view =
+      core::index_geometry("index_put", impl, std::span<const Index>(indices.begin(), indices.size()), where);
+  autograd::check_in_place("index_put", *this, &value, where);
+  const Tensor place = core::make_view(impl, view.shape, view.strides, view.offset, where);
+  write_through("index_put", *place.impl(), value, where);
+}
+
+void Tensor::index_put(std::initializer_list<Index> indices, Scalar value, Where where) {
+  const TensorImpl& impl = core::defined("index_put", *this, where);
+  index_put(indices, core::scalar_tensor("index_put", value, impl.dtype, impl.device(), where), where);
+}
+
+#define CAPSTAN_COMPOUND_ASSIGNMENT(symbol, function)                                                       \
+  Tensor& Tensor::operator symbol(const Tensor& other) {                                                    \
+    return change(#function " in place", *this, [&] { return function(*this, other); });                    \
+  }                                                                                                         \
+  Tensor& Tensor::operator symbol(Scalar value) {                                                           \
+    return change(#function " in place", *this, [&] { return function(*this, value); });                    \
+  }
+CAPSTAN_COMPOUND_ASSIGNMENT(+=, add)
+CAPSTAN_COMPOUND_ASSIGNMENT(-=, sub)
+CAPSTAN_COMPOUND_ASSIGNMENT(*=, mul)
+CAPSTAN_COMPOUND_ASSIGNMENT(/=, div)
+#undef CAPSTAN_COMPOUND_ASSIGNMENT
+
+// --- Parameter ---
+
+Parameter::Parameter(Tensor initial, Where where) {
+  const TensorImpl& impl = core::defined("Parameter", initial, where);
+  autograd::require_floating("Parameter", impl, where);
+  const NoGrad off;
+  const bool own = impl.contiguous && core::sole_owner(impl) && impl.serial.load(std::memory_order_relaxed) == 0;
+  Tensor::operator=(own ? std::move(initial) : initial.copy(where));
+  this->impl()->trainable.store(true, std::memory_order_relaxed);
+}
+
+Parameter::Parameter(const Parameter& other) : Tensor() {
+  if (!other.defined()) return;
+  const NoGrad off;
+  Tensor::operator=(other.copy());
+  set_trainable(other.trainable());
+}
+
+Parameter& Parameter::operator=(const Parameter& other) {
+  if (this == &other) return *this;
+  if (!defined() || !other.defined()) return *this = Parameter(other);
+  const Where where = Where::current();
+  if (shape() != other.shape())
+    base::fail<ShapeError>(where, "Parameter::operator=: the parameter is ", shape(), " and the other ", other.shape(),
+                           "; the shapes must be equal.");
+  if (dtype() != other.dtype())
+    base::fail<DTypeError>(where, "Parameter::operator=: the parameter is ", dtype(), " and the other ", other.dtype(),
+                           "; the types must be equal.");
+  const NoGrad off;
+  assign(other, where);
+  return *this;
+}
+
+bool Parameter::trainable() const {
+  return core::defined("Parameter::trainable", *this, Where::current()).trainable.load(std::memory_order_relaxed);
+}
+void Parameter::set_trainable(bool trainable) {
+  core::defined("Parameter::set_trainable", *this, Where::current());
+  impl()->trainable.store(trainable, std::memory_order_relaxed);
+}
+
+}  // namespace capstan

@@ -1,0 +1,109 @@
+#include <capstan/ops/linalg.hpp>
+
+#include "autograd/ops.hpp"
+
+namespace capstan {
+
+using autograd::Replay;
+using autograd::backend_of;
+using autograd::record;
+
+namespace {
+
+Tensor turned(const Tensor& x, Where where) { return transpose(x, -1, -2, where); }
+
+/// Adds a @ b to the gradient for `input`, straight into the sum where that is possible.
+void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const Shape& shape) {
+  const Where where = r.where();
+  TensorImpl* sum = r.accumulator(input);
+  if (sum != nullptr && a.rank() == 2 && b.rank() == 2) backend_of(*sum, where).matmul(*a.impl(), *b.impl(), *sum, true);
+  else r.give(input, autograd::sum_to(matmul(a, b, where), shape, where));
+}
+
+void matmul_replay(Replay& r) {
+  if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
+  if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
+}
+
+/// Both of rank 2 or more, of one floating type.
+Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
+  const TensorImpl &a = *x.impl(), &b = *y.impl();
+  const int ra = a.rank(), rb = b.rank();
+  if (rb == 2 && ra > 2) {  // one large product instead of many
+    const Tensor flat = matmul_matrices(reshape(x, {-1, a.shape[ra - 1]}, where), y, where);
+    std::int64_t sizes[kMaxRank];
+    for (int axis = 0; axis < ra - 1; ++axis) sizes[axis] = a.shape[axis];
+    sizes[ra - 1] = b.shape[1];
+    return reshape(flat, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ra)), where), where);
+  }
+  const auto leading = [&](const TensorImpl& t) {
+    return Shape(std::span<const std::int64_t>(t.shape.begin(), static_cast<std::size_t>(t.rank() - 2)), where);
+  };
+  const Shape batch = core::broadcast_shapes("matmul", leading(a), leading(b), where);
+  std::int64_t sizes[kMaxRank];
+  int rank = 0;
+  for (const std::int64_t size : batch) sizes[rank++] = size;
+  sizes[rank++] = a.shape[ra - 2];
+  sizes[rank++] = b.shape[rb - 1];
+  Tensor out = autograd::result_like(
+      a, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where), a.dtype, where);
+  backend_of(a, where).matmul(a, b, *out.impl(), false);
+  record("matmul", where, &matmul_replay, {&x, &y}, {&out}, {&x, &y});
+  return out;
+}
+
+void check_product(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
+  autograd::require_floating(op, a, where);
+  autograd::require_floating(op, b, where);
+  core::require_same_device(op, a, b, where);
+  if (a.rank() == 0 || b.rank() == 0)
+    base::fail<ShapeError>(where, op, ": a is ", a.shape, " and b is ", b.shape, "; both must have at least one axis.");
+  const std::int64_t inner_a = a.shape[a.rank() - 1], inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.rank() - 2];
+  if (inner_a == inner_b) return;
+  const std::string text =
+      base::join(op, ": inner sizes differ: a is ", a.shape, " and b is ", b.shape, "; a.size(", a.rank() - 1, ") = ", inner_a,
+                 " must equal b.size(", b.rank() == 1 ? 0 : b.rank() - 2, ") = ", inner_b, ".");
+  const bool turning_fits = b.rank() == 2 && b.shape[1] == inner_a;
+  base::fail<ShapeError>(where, text, turning_fits ? " transpose(b) would fit." : "");
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& x, const Tensor& y, Where where) {
+  check_product("matmul", core::defined("matmul", x, where), core::defined("matmul", y, where), where);
+  Tensor a = x, b = y;
+  if (a.dtype() != b.dtype()) autograd::promote_operands(a, b, where);
+  if (a.rank() == 1) a = expand_dims(a, 0, where);
+  if (b.rank() == 1) b = expand_dims(b, 1, where);
+  Tensor out = matmul_matrices(a, b, where);
+  if (y.rank() == 1) out = squeeze(out, -1, where);
+  if (x.rank() == 1) out = squeeze(out, y.rank() == 1 ? -1 : -2, where);
+  return out;
+}
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
+  const TensorImpl &a = core::defined("linear", x, where), &w = core::defined("linear", weight, where);
+  check_product("linear", a, w, where);
+  if (w.rank() != 2)
+    base::fail<ShapeError>(where, "linear: the weight is ", w.shape, "; it must have two axes, [inputs, outputs].");
+  if (!bias.defined()) return matmul(x, weight, where);
+  const TensorImpl& c = *bias.impl();
+  if (c.rank() != 1 || c.shape[0] != w.shape[1])
+    base::fail<ShapeError>(where, "linear: the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
+                           w.shape[1], "].");
+  if (a.rank() != 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
+  core::require_same_device("linear", a, c, where);
+
+  const std::int64_t sizes[] = {a.shape[0], w.shape[1]};
+  Tensor out = autograd::result_like(a, Shape(sizes, where), a.dtype, where);
+  backend_of(a, where).copy(c, *out.impl());
+  backend_of(a, where).matmul(a, w, *out.impl(), true);
+  record("linear", where, [](Replay& r) {
+    if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
+    if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
+    if (r.needs(2)) r.give(2, sum(r.grad(), 0, {}, r.where()));
+  }, {&x, &weight, &bias}, {&out}, {&x, &weight});
+  return out;
+}
+
+}  // namespace capstan

@@ -1,0 +1,179 @@
+#include <capstan/ops/neural.hpp>
+
+#include <capstan/create.hpp>
+#include <capstan/ops/index.hpp>
+#include <capstan/ops/linalg.hpp>
+#include <capstan/tape.hpp>
+
+#include "autograd/ops.hpp"
+
+namespace capstan {
+
+using autograd::Replay;
+using autograd::backend_of;
+using autograd::listening;
+using autograd::record;
+
+Tensor dropout(const Tensor& x, double keep, Rng& rng, Where where) {
+  const TensorImpl& impl = core::defined("dropout", x, where);
+  autograd::require_floating("dropout", impl, where);
+  if (!(keep > 0 && keep <= 1)) base::fail<Error>(where, "dropout: keep is ", keep, "; it must be in (0, 1].");
+  if (keep == 1) return x;
+  const Tensor mask = bernoulli(impl.shape, keep, rng, {impl.dtype, impl.device()}, where);
+  return mul(x, mul(mask, 1 / keep, where), where);
+}
+
+// --- losses ---
+
+namespace {
+
+void cross_entropy_replay(Replay& r) {
+  const Where where = r.where();
+  const Tensor &logits = r.saved(0), &labels = r.saved(1), &total = r.saved(2);
+  if (listening()) {
+    const Tensor on = one_hot(labels, logits.size(-1), 1, 0, logits.dtype(), where);
+    r.give(0, mul(sub(softmax(logits, -1, where), on, where), expand_dims(r.grad(), -1, where), where));
+    return;
+  }
+  const Tensor x = autograd::dense(logits, where);
+  const Tensor grad = r.grad().rank() > 1 ? autograd::dense(r.grad(), where) : r.grad();
+  Tensor out = autograd::result_like(*x.impl(), where);
+  backend_of(*x.impl(), where).cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *total.impl(), *out.impl());
+  r.give(0, std::move(out));
+}
+
+}  // namespace
+
+Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  constexpr const char* op = "sparse_softmax_cross_entropy";
+  const TensorImpl &x = core::defined(op, logits, where), &l = core::defined(op, labels, where);
+  autograd::require_floating(op, x, where);
+  if (l.dtype != DType::int32 && l.dtype != DType::int64)
+    base::fail<DTypeError>(where, op, ": the labels are ", l.dtype, "; they must be int32 or int64.");
+  core::require_same_device(op, x, l, where);
+  bool fits = x.rank() == l.rank() + 1;
+  for (int axis = 0; fits && axis < l.rank(); ++axis) fits = x.shape[axis] == l.shape[axis];
+  if (!fits)
+    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape,
+                           "; the labels must have the logits' shape without the last axis.");
+  const std::int64_t classes = x.shape[x.rank() - 1];
+  const Tensor rows = autograd::dense(logits, where), index = autograd::dense(labels, where);
+  const core::BadIndex bad = backend_of(x, where).check_indices(*index.impl(), 0, classes);
+  if (bad.position >= 0)
+    base::fail<IndexError>(where, op, ": label ", bad.value, " of row ", bad.position, " is out of range for ", classes,
+                           " classes; it must be in [0, ", classes, ").");
+  Tensor loss = autograd::result_like(x, l.shape, x.dtype, where);
+  const Tensor total = autograd::result_like(x, l.shape, x.dtype, where);
+  backend_of(x, where).cross_entropy(*rows.impl(), *index.impl(), *loss.impl(), *total.impl());
+  record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &index, &total});
+  return loss;
+}
+
+Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
+  constexpr const char* op = "softmax_cross_entropy";
+  const TensorImpl &x = core::defined(op, logits, where), &l = core::defined(op, labels, where);
+  autograd::require_floating(op, x, where);
+  autograd::require_floating(op, l, where);
+  if (x.shape != l.shape)
+    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape, "; the shapes must be equal.");
+  return neg(sum(mul(labels, log_softmax(logits, -1, where), where), -1, {}, where), where);
+}
+
+Tensor mse(const Tensor& prediction, const Tensor& target, Where where) {
+  const TensorImpl &p = core::defined("mse", prediction, where), &t = core::defined("mse", target, where);
+  if (p.shape != t.shape)
+    base::fail<ShapeError>(where, "mse: the prediction is ", p.shape, " and the target ", t.shape, "; the shapes must be equal.");
+  return mean(square(sub(prediction, target, where), where), {}, {}, where);
+}
+
+// --- a recurrent sequence ---
+
+namespace {
+
+/// Above this the weights leave the cache that the fused kernel counts on, and OpenBLAS a step is faster.
+constexpr std::int64_t kLargestFused = 256;
+
+/// The same in ordinary operations: for large sizes, and for gradients that an outer tape must follow.
+Tensor rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
+                    Activation activation, Where where) {
+  const std::vector<Tensor> inputs = unstack(linear(x, wx, b, where), 1, where);
+  std::vector<Tensor> states;
+  states.reserve(inputs.size());
+  Tensor h = h0;
+  for (const Tensor& input : inputs) {
+    const Tensor pre = add(input, matmul(h, wh, where), where);
+    h = activation == Activation::relu ? relu(pre, where) : tanh(pre, where);
+    states.push_back(h);
+  }
+  return stack(states, 1, where);
+}
+
+void rnn_replay_by_steps(Replay& r, Activation activation) {
+  const Where where = r.where();
+  GradientTape inner({.watch_parameters = false}, where);
+  const Tensor inputs[] = {r.saved(0), r.saved(1), r.saved(2), r.saved(3), r.saved(4)};
+  for (const Tensor& input : inputs) inner.watch(input, where);
+  const Tensor h = rnn_by_steps(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], activation, where);
+  std::vector<Tensor> gradients = inner.gradient(h, std::span<const Tensor>(inputs), {.output_gradient = r.grad()}, where);
+  for (int i = 0; i < 5; ++i)
+    if (r.needs(i)) r.give(i, std::move(gradients[static_cast<std::size_t>(i)]));
+}
+
+void rnn_replay(Replay& r) {
+  const Where where = r.where();
+  const auto activation = r.attributes<Activation>();
+  if (listening()) return rnn_replay_by_steps(r, activation);
+  const Tensor x = autograd::dense(r.saved(0), where), h0 = autograd::dense(r.saved(1), where);
+  const Tensor wx = autograd::dense(r.saved(2), where), wh = autograd::dense(r.saved(3), where);
+  const Tensor &h = r.saved(5), grad = autograd::dense(r.grad(), where);
+  Tensor dx = r.needs(0) ? autograd::result_like(*x.impl(), where) : Tensor();
+  Tensor dh0 = autograd::result_like(*h0.impl(), where), dwx = autograd::result_like(*wx.impl(), where);
+  Tensor dwh = autograd::result_like(*wh.impl(), where), db = autograd::result_like(*r.saved(4).impl(), where);
+  backend_of(*x.impl(), where).rnn_backward({*x.impl(), *h0.impl(), *wx.impl(), *wh.impl(), *h.impl(), *grad.impl(),
+                                             dx.impl(), *dh0.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
+                                             activation == Activation::relu});
+  Tensor* const gradients[] = {&dx, &dh0, &dwx, &dwh, &db};
+  for (int i = 0; i < 5; ++i)
+    if (r.needs(i)) r.give(i, std::move(*gradients[i]));
+}
+
+void check_rnn(const Tensor* const (&tensors)[5], Where where) {
+  static constexpr const char* names[] = {"x", "h0", "wx", "wh", "b"};
+  const TensorImpl& x = core::defined("rnn", *tensors[0], where);
+  autograd::require_floating("rnn", x, where);
+  for (int i = 1; i < 5; ++i) {
+    const TensorImpl& t = core::defined("rnn", *tensors[i], where);
+    core::require_same_device("rnn", x, t, where);
+    if (t.dtype != x.dtype)
+      base::fail<DTypeError>(where, "rnn: x is ", x.dtype, " and ", names[i], " is ", t.dtype, "; all must have one type.");
+  }
+  const Shape& shape = x.shape;
+  if (shape.rank() != 3 || shape[1] < 1)
+    base::fail<ShapeError>(where, "rnn: x is ", shape, "; it must be [batch, time, inputs] with time >= 1.");
+  const Shape& wh = tensors[3]->shape();
+  const std::int64_t hidden = wh.rank() == 2 ? wh[0] : 0;
+  const Shape expected[] = {Shape({shape[0], hidden}), Shape({shape[2], hidden}), Shape({hidden, hidden}), Shape({hidden})};
+  for (int i = 1; i < 5; ++i)
+    if (tensors[i]->shape() != expected[i - 1])
+      base::fail<ShapeError>(where, "rnn: ", names[i], " is ", tensors[i]->shape(), "; with x ", shape, " and wh ", wh,
+                             " it must be ", expected[i - 1], ".");
+}
+
+}  // namespace
+
+Tensor rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b, Activation activation,
+           Where where) {
+  check_rnn({&x, &h0, &wx, &wh, &b}, where);
+  const Shape& shape = x.shape();
+  const std::int64_t hidden = wh.size(0);
+  if (hidden > kLargestFused || shape[2] > kLargestFused) return rnn_by_steps(x, h0, wx, wh, b, activation, where);
+  Tensor out = autograd::result_like(*x.impl(), Shape({shape[0], shape[1], hidden}, where), x.dtype(), where);
+  const Tensor dx = autograd::dense(x, where), dh = autograd::dense(h0, where), dwx = autograd::dense(wx, where),
+               dwh = autograd::dense(wh, where), db = autograd::dense(b, where);
+  backend_of(*x.impl(), where).rnn_forward({*dx.impl(), *dh.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
+                                            activation == Activation::relu}, *out.impl());
+  record("rnn", where, &rnn_replay, {&x, &h0, &wx, &wh, &b}, {&out}, {&x, &h0, &wx, &wh, &b, &out}, activation);
+  return out;
+}
+
+}  // namespace capstan

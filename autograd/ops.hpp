@@ -1,0 +1,33 @@
+#pragma once
+// What the differentiable operations share.
+#include <capstan/ops/elementwise.hpp>
+#include <capstan/ops/reduce.hpp>
+#include <capstan/ops/shaping.hpp>
+
+#include "autograd/tape.hpp"
+#include "lib/base/text.hpp"
+#include "lib/core/backend.hpp"
+#include "lib/core/scalars.hpp"
+
+namespace capstan::autograd {
+
+inline const core::Backend& backend_of(const TensorImpl& x, Where where) { return core::backend_of(x.device(), where); }
+
+/// A result of the shape and type given, on x's device.
+inline Tensor result_like(const TensorImpl& x, const Shape& shape, DType dtype, Where where) {
+  return core::make_tensor(shape, dtype, x.device(), where);
+}
+inline Tensor result_like(const TensorImpl& x, Where where) { return result_like(x, x.shape, x.dtype, where); }
+
+/// x, or a contiguous copy; no tape sees it.
+Tensor dense(const Tensor& x, Where where);
+/// Sums x over the axes that broadcasting to x's shape from `shape` has stretched.
+Tensor sum_to(const Tensor& x, const Shape& shape, Where where);
+/// Stretches a reduced gradient back: `mask` has a bit for each axis that was reduced without keeping it.
+Tensor stretch(const Tensor& grad, const Shape& full, unsigned mask, Where where);
+
+void require_floating(const char* op, const TensorImpl& x, Where where);
+/// `other`'s type and `x`'s, promoted; each converted if it must be.
+void promote_operands(Tensor& a, Tensor& b, Where where);
+
+}  // namespace capstan::autograd

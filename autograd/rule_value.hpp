@@ -1,0 +1,68 @@
+#pragma once
+// The fourth evaluator of the rules: tensors. A rule's gradient, instantiated with Value, runs as public operations,
+// so that outer tapes record it and gradients of gradients need no second rule.
+#include <capstan/create.hpp>
+#include <capstan/ops/elementwise.hpp>
+
+#include "lib/base/text.hpp"
+
+namespace capstan::autograd {
+
+/// A tensor, or a number that waits for a tensor to stand beside.
+struct Value {
+  Tensor tensor;
+  double number = 0;
+  Where where;
+
+  Value() = default;
+  Value(Tensor t, Where w) : tensor(std::move(t)), where(w) {}
+  explicit Value(double x) : number(x) {}
+  bool is_number() const noexcept { return !tensor.defined(); }
+};
+
+#define CAPSTAN_VALUE_OPERATOR(symbol)                                                                   \
+  inline Value operator symbol(const Value& a, const Value& b) {                                         \
+    if (a.is_number() && b.is_number()) return Value(a.number symbol b.number);                          \
+    if (b.is_number()) return {Operand(a.tensor, a.where) symbol Scalar(b.number), a.where};             \
+    if (a.is_number()) return {ScalarOperand(a.number, b.where) symbol b.tensor, b.where};               \
+    return {Operand(a.tensor, a.where) symbol b.tensor, a.where};                                        \
+  }
+CAPSTAN_VALUE_OPERATOR(+)
+CAPSTAN_VALUE_OPERATOR(-)
+CAPSTAN_VALUE_OPERATOR(*)
+CAPSTAN_VALUE_OPERATOR(/)
+#undef CAPSTAN_VALUE_OPERATOR
+
+/// What a comparison of values gives: a bool tensor.
+struct Condition {
+  Tensor tensor;
+  Where where;
+};
+#define CAPSTAN_VALUE_COMPARISON(symbol, function)                                                       \
+  inline Condition operator symbol(const Value& a, const Value& b) {                                     \
+    return {b.is_number() ? function(a.tensor, Scalar(b.number), a.where) : function(a.tensor, b.tensor, a.where), a.where}; \
+  }
+CAPSTAN_VALUE_COMPARISON(<, less)
+CAPSTAN_VALUE_COMPARISON(<=, less_equal)
+CAPSTAN_VALUE_COMPARISON(>, greater)
+CAPSTAN_VALUE_COMPARISON(>=, greater_equal)
+CAPSTAN_VALUE_COMPARISON(==, equal)
+#undef CAPSTAN_VALUE_COMPARISON
+
+inline Value select(const Condition& c, const Value& a, const Value& b) {
+  const Where w = c.where;
+  if (a.is_number() && b.is_number())
+    base::fail<BackendError>(w, "select: a rule chooses between two numbers; at least one must depend on its arguments.");
+  if (a.is_number()) return {capstan::where(c.tensor, Scalar(a.number), b.tensor, w), w};
+  if (b.is_number()) return {capstan::where(c.tensor, a.tensor, Scalar(b.number), w), w};
+  return {capstan::where(c.tensor, a.tensor, b.tensor, w), w};
+}
+inline Value operator-(const Value& x) { return {neg(x.tensor, x.where), x.where}; }
+inline Value abs(const Value& x) { return {capstan::abs(x.tensor, x.where), x.where}; }
+inline Value exp(const Value& x) { return {capstan::exp(x.tensor, x.where), x.where}; }
+inline Value log(const Value& x) { return {capstan::log(x.tensor, x.where), x.where}; }
+inline Value sqrt(const Value& x) { return {capstan::sqrt(x.tensor, x.where), x.where}; }
+inline Value tanh(const Value& x) { return {capstan::tanh(x.tensor, x.where), x.where}; }
+inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor, y.tensor, x.where), x.where}; }
+
+}  // namespace capstan::autograd

@@ -1,0 +1,101 @@
+#pragma once
+// The tape of one thread, and how operations write on it.
+//
+// All tapes of a thread share one log: entries in the order they ran, and slots, one for every tensor that some tape
+// follows. A GradientTape is a bit; an entry and a slot carry the bits of the tapes that they belong to. So recording
+// is one append however many tapes listen, and the replay of an inner tape is recorded by the outer ones like anything
+// else. A tensor knows its slot's number; the log owns what the replay needs; nothing points back.
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <capstan/tape.hpp>
+
+#include "lib/core/tensor_impl.hpp"
+
+namespace capstan::autograd {
+
+using TapeBits = std::uint32_t;
+inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+
+/// The tapes that record on this thread just now; 0 is the fast path of every operation.
+extern constinit thread_local TapeBits recording;
+inline bool listening() noexcept { return recording != 0; }
+
+class Replay;
+using ReplayFunction = void (*)(Replay&);
+
+/// A tensor that the replay needs, and the version it had.
+struct Saved {
+  Tensor tensor;
+  std::uint32_t version;
+};
+
+/// What an operation hands over. `inputs` and `outputs` are what gradients flow between; `attributes` are plain bytes.
+struct Record {
+  const char* op;
+  Where where;
+  ReplayFunction replay;
+  std::span<const Tensor* const> inputs;
+  std::span<Tensor* const> outputs;
+  std::span<const Tensor* const> saved;
+  const void* attributes = nullptr;
+  std::size_t attribute_bytes = 0;
+};
+
+/// The tapes that follow one of the inputs: 0 means that there is nothing to record.
+TapeBits followers(std::span<const Tensor* const> inputs);
+/// Appends an entry if a tape follows an input. Strong guarantee.
+void append(const Record& record);
+
+struct NoAttributes {};
+
+/// `record("mul", where, &replay, {&a, &b}, {&out}, {&a, &b}, attributes)`: costs a test and nothing else when no tape
+/// listens.
+template <class A = NoAttributes>
+inline void record(const char* op, Where where, ReplayFunction replay, std::initializer_list<const Tensor*> inputs,
+                   std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> saved,
+                   const A& attributes = {}) {
+  static_assert(std::is_trivially_copyable_v<A> && alignof(A) <= 8);
+  if (!listening()) return;
+  append({op, where, replay, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()},
+          {saved.begin(), saved.size()}, &attributes, std::is_empty_v<A> ? 0 : sizeof(A)});
+}
+
+struct Entry;
+struct GradientWork;
+
+/// One entry's replay: what a gradient rule sees.
+class Replay {
+ public:
+  Replay(const Entry& entry, GradientWork& work) noexcept : entry_(entry), work_(work) {}
+
+  /// Gradient for an output; undefined if nothing that matters used that output.
+  const Tensor& grad(int output = 0) const noexcept;
+  const Tensor& saved(int i) const noexcept;
+  template <class A>
+  A attributes() const noexcept {
+    A value;
+    std::memcpy(static_cast<void*>(&value), raw_attributes(), sizeof(A));
+    return value;
+  }
+  const void* raw_attributes() const noexcept;  ///< for attributes of varying length; 8-byte aligned
+  Where where() const noexcept;
+  /// Whether some source depends on that input.
+  bool needs(int input) const noexcept;
+  /// Adds to the gradient for an input, which must be needed and have the gradient's shape.
+  void give(int input, Tensor gradient);
+  /// The gradient for an input so far, if it may be added to in place, else null. Only when no other tape listens.
+  TensorImpl* accumulator(int input) const noexcept;
+
+ private:
+  const Entry& entry_;
+  GradientWork& work_;
+};
+
+/// Throws TapeError if an operation in place on `target`, with `value` if it is not null, would go past a tape.
+void check_in_place(const char* op, const Tensor& target, const Tensor* value, Where where);
+
+}  // namespace capstan::autograd

@@ -1,0 +1,11 @@
+// capstan_bench: Capstan's rows. torch_bench has the same in LibTorch; scripts/bench compares them.
+#include "bench/rows.hpp"
+
+int main(int argc, char** argv) {
+  bench::op_rows();
+  bench::training_rows();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

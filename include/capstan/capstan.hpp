@@ -1,0 +1,27 @@
+#pragma once
+// All of Capstan but the opt-in headers under interop/.
+#include <capstan/create.hpp>
+#include <capstan/device.hpp>
+#include <capstan/dtype.hpp>
+#include <capstan/error.hpp>
+#include <capstan/io/idx.hpp>
+#include <capstan/memory.hpp>
+#include <capstan/nn/init.hpp>
+#include <capstan/nn/layers.hpp>
+#include <capstan/nn/module.hpp>
+#include <capstan/nn/recurrent.hpp>
+#include <capstan/ops/elementwise.hpp>
+#include <capstan/ops/index.hpp>
+#include <capstan/ops/linalg.hpp>
+#include <capstan/ops/neural.hpp>
+#include <capstan/ops/reduce.hpp>
+#include <capstan/ops/shaping.hpp>
+#include <capstan/ops/update.hpp>
+#include <capstan/optim/optimizers.hpp>
+#include <capstan/parameter.hpp>
+#include <capstan/random.hpp>
+#include <capstan/scalar.hpp>
+#include <capstan/shape.hpp>
+#include <capstan/tape.hpp>
+#include <capstan/tensor.hpp>
+#include <capstan/threads.hpp>

@@ -1,0 +1,74 @@
+#pragma once
+// Tensors as xtensor expressions and the reverse, without copies. Opt-in: include it beside <capstan/capstan.hpp>.
+#include <array>
+#include <utility>
+#include <vector>
+
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xstrided_view.hpp>
+
+#include <capstan/create.hpp>
+#include <capstan/tensor.hpp>
+
+namespace capstan::interop {
+
+namespace detail {
+
+template <class T>
+auto adapt(const Tensor& tensor, T* data) {
+  using Sizes = std::vector<std::size_t>;
+  Sizes shape;
+  std::vector<std::ptrdiff_t> strides;
+  std::size_t reach = tensor.numel() > 0 ? 1 : 0;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    const std::int64_t size = tensor.size(axis), stride = tensor.stride(axis);
+    if (stride < 0)
+      throw ShapeError("interop::view: axis " + std::to_string(axis) + " of shape " + to_string(tensor.shape()) +
+                       " is walked backwards; xtensor's adaptors cannot do that. Make a copy with x.copy().");
+    shape.push_back(static_cast<std::size_t>(size));
+    strides.push_back(size == 1 ? 0 : static_cast<std::ptrdiff_t>(stride));
+    if (reach > 0) reach += static_cast<std::size_t>((size - 1) * stride);
+  }
+  return xt::adapt(data, reach, xt::no_ownership(), shape, strides);
+}
+
+}  // namespace detail
+
+/// A tensor's elements as an xtensor adaptor that shares memory and strides: no copy. The tensor must outlive it, be
+/// on the CPU (DeviceError), hold T (DTypeError) and have no negative strides (ShapeError).
+template <class T>
+auto view(const Tensor& tensor, Where where = Where::current()) {
+  if (tensor.device().kind != DeviceKind::cpu) throw DeviceError("interop::view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  return detail::adapt<const T>(tensor, tensor.data<T>(where));
+}
+
+/// The same for writing; counts as a write to the storage.
+template <class T>
+auto mutable_view(Tensor& tensor, Where where = Where::current()) {
+  if (tensor.device().kind != DeviceKind::cpu) throw DeviceError("interop::mutable_view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  return detail::adapt<T>(tensor, tensor.mutable_data<T>(where));
+}
+
+/// Takes over an array's memory: no copy. Row-major arrays only, which is xtensor's default.
+template <class T>
+Tensor from_xtensor(xt::xarray<T>&& array, Where where = Where::current()) {
+  auto* owner = new xt::xarray<T>(std::move(array));
+  try {
+    std::vector<std::int64_t> sizes(owner->shape().begin(), owner->shape().end());
+    const Shape shape(std::span<const std::int64_t>(sizes), where);
+    return from_memory<T>(owner->data(), shape, [](void* context) { delete static_cast<xt::xarray<T>*>(context); }, owner, where);
+  } catch (...) {
+    delete owner;
+    throw;
+  }
+}
+
+/// Evaluates any xtensor expression into a new tensor.
+template <class E>
+Tensor copy(const xt::xexpression<E>& expression, Where where = Where::current()) {
+  using T = std::remove_const_t<typename E::value_type>;
+  return from_xtensor(xt::xarray<T>(expression.derived_cast()), where);
+}
+
+}  // namespace capstan::interop

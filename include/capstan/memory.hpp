@@ -1,0 +1,31 @@
+#pragma once
+// What tensors occupy, and how to bound it and give it back.
+#include <cstdint>
+
+#include <capstan/device.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+namespace memory {
+
+struct Stats {
+  std::int64_t in_use = 0;          ///< bytes of blocks that tensors, tapes and temporaries hold now
+  std::int64_t cached = 0;          ///< bytes kept for reuse
+  std::int64_t reserved = 0;        ///< bytes taken from the system: in_use + cached
+  std::int64_t peak_reserved = 0;   ///< the most that `reserved` has been since `reset_peak`
+  std::int64_t system_allocations = 0;  ///< times that the system was asked for memory, ever
+};
+
+/// Figures of one device, over all threads. DeviceError if it is not there.
+Stats stats(Device device = cpu(), Where where = Where::current());
+/// The most bytes that may be reserved; 0 for no limit, which is the default. Asking for more first gives the cache
+/// back and then throws OutOfMemoryError.
+void set_limit(Device device, std::int64_t bytes, Where where = Where::current());
+/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the machine's memory.
+void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
+/// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
+/// allocate or free.
+void release_cache(Device device = cpu(), Where where = Where::current());
+void reset_peak(Device device = cpu(), Where where = Where::current());
+
+}  // namespace memory
+}  // namespace capstan

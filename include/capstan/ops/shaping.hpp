@@ -1,0 +1,64 @@
+#pragma once
+// New shapes for the same elements, and joining and cutting. Views where that is possible; all differentiable.
+//
+// Axes may be negative: -1 is the last. Throws IndexError for an axis out of range, ShapeError for sizes that do not
+// fit. Defined in autograd/shaping.cpp.
+#include <vector>
+
+#include <capstan/tensor.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+
+/// Sizes of which one may be -1: "what is left".
+class ShapeRequest {
+ public:
+  ShapeRequest(std::initializer_list<std::int64_t> sizes, Where where = Where::current());
+  ShapeRequest(const Shape& shape);
+  std::span<const std::int64_t> list() const noexcept { return {sizes_, static_cast<std::size_t>(rank_)}; }
+
+ private:
+  std::int64_t sizes_[kMaxRank] = {};
+  int rank_ = 0;
+};
+
+/// The elements in row-major order under a new shape of the same count. A view if strides allow, else a copy.
+Tensor reshape(const Tensor& x, const ShapeRequest& shape, Where where = Where::current());
+/// Axes begin..end, both included, become one.
+Tensor flatten(const Tensor& x, int begin = 0, int end = -1, Where where = Where::current());
+/// A view with all axes reversed.
+Tensor transpose(const Tensor& x, Where where = Where::current());
+/// A view with two axes exchanged.
+Tensor transpose(const Tensor& x, int axis0, int axis1, Where where = Where::current());
+/// A view whose axis i is axis order[i] of x.
+Tensor permute(const Tensor& x, std::initializer_list<int> order, Where where = Where::current());
+Tensor permute(const Tensor& x, std::span<const int> order, Where where = Where::current());
+/// A view without the axes of size 1, or without that one axis (ShapeError if its size is not 1).
+Tensor squeeze(const Tensor& x, Where where = Where::current());
+Tensor squeeze(const Tensor& x, int axis, Where where = Where::current());
+/// A view with a new axis of size 1 at that position of the result.
+Tensor expand_dims(const Tensor& x, int axis, Where where = Where::current());
+/// A read-only view stretched to a larger shape by NumPy's rules; -1 keeps a size.
+Tensor broadcast_to(const Tensor& x, const ShapeRequest& shape, Where where = Where::current());
+
+/// One after another along an existing axis; types promote.
+Tensor concat(std::span<const Tensor> parts, int axis = 0, Where where = Where::current());
+Tensor concat(std::initializer_list<Tensor> parts, int axis = 0, Where where = Where::current());
+/// Side by side along a new axis; equal shapes.
+Tensor stack(std::span<const Tensor> parts, int axis = 0, Where where = Where::current());
+Tensor stack(std::initializer_list<Tensor> parts, int axis = 0, Where where = Where::current());
+/// Views of the slices along an axis, which is dropped: the reverse of stack.
+std::vector<Tensor> unstack(const Tensor& x, int axis = 0, Where where = Where::current());
+/// Views of `count` equal parts along an axis; ShapeError if it does not divide.
+std::vector<Tensor> split(const Tensor& x, std::int64_t count, int axis = 0, Where where = Where::current());
+/// Views of parts of the given sizes, which must add up.
+std::vector<Tensor> split_sizes(const Tensor& x, std::span<const std::int64_t> sizes, int axis = 0,
+                                Where where = Where::current());
+std::vector<Tensor> split_sizes(const Tensor& x, std::initializer_list<std::int64_t> sizes, int axis = 0,
+                                Where where = Where::current());
+/// A view of begin[i] .. begin[i]+size[i]-1 along each axis; size -1 means to the end.
+Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::initializer_list<std::int64_t> size,
+             Where where = Where::current());
+/// A view of positions begin .. begin+size-1 along one axis.
+Tensor narrow(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, Where where = Where::current());
+
+}  // namespace capstan

@@ -1,0 +1,32 @@
+#pragma once
+// Fused steps of optimizers: one pass over each parameter, in place. `optim::Sgd` and `optim::Adam` are built on them.
+#include <span>
+
+#include <capstan/tensor.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+
+struct SgdUpdate {
+  double learning_rate = 0.01, momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  bool first_step = false;  ///< the velocity holds nothing yet: it becomes the gradient
+};
+
+struct AdamUpdate {
+  double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  std::int64_t step = 1;  ///< counts from 1; corrects the moments' start at zero
+};
+
+// All parameters at once. The spans have equal lengths (ShapeError); an undefined gradient leaves its parameter and
+// state alone; gradients have the shapes, types and devices of their parameters (ShapeError, DTypeError, DeviceError);
+// parameters and states are contiguous (ShapeError). If one does not fit, nothing has changed. Counts as a write to
+// the parameters; never recorded.
+
+/// p -= learning_rate * v with v = momentum*v + g + weight_decay*p; `velocity` may be empty if the momentum is 0.
+void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> velocity,
+                const SgdUpdate& update, Where where = Where::current());
+/// Adam, Kingma and Ba 2015, algorithm 1, with `mean` and `square` as its moments.
+void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> mean,
+                 std::span<const Tensor> square, const AdamUpdate& update, Where where = Where::current());
+
+}  // namespace capstan

@@ -1,0 +1,33 @@
+#pragma once
+// Parameter: a tensor that training changes.
+#include <capstan/tensor.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+
+/// A tensor that every tape on the using thread watches by itself (unless told not to), and that `nn::parameters` finds.
+///
+/// A Parameter is a value: copying one copies its elements, so copying a model gives an independent model. As a Tensor
+/// (`const Tensor& t = parameter`, or `Tensor t = parameter`) it is a handle to the same elements; optimizers hold
+/// such handles. Assigning one parameter to another copies the elements into it in place, so that an optimizer that
+/// holds it stays connected; ShapeError or DTypeError if they do not fit.
+class Parameter : public Tensor {
+ public:
+  Parameter() noexcept = default;
+  /// Takes the elements of `initial` (not shared if another tensor uses them). Floating types only (DTypeError).
+  explicit Parameter(Tensor initial, Where where = Where::current());
+  /// A single value, shape [].
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  explicit Parameter(T value, Where where = Where::current()) : Parameter(Tensor(value), where) {}
+
+  Parameter(const Parameter& other);
+  Parameter(Parameter&& other) noexcept = default;
+  Parameter& operator=(const Parameter& other);
+  Parameter& operator=(Parameter&& other) noexcept = default;
+
+  /// Whether tapes watch it by themselves and `nn::parameters` returns it. True from the start.
+  bool trainable() const;
+  void set_trainable(bool trainable);
+};
+
+}  // namespace capstan

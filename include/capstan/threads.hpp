@@ -1,0 +1,13 @@
+#pragma once
+// The thread budget: kernels and BLAS share it.
+#include <capstan/error.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+
+/// The most threads that one operation may use, the calling one included; at least 1 (Error otherwise). 1 means that
+/// Capstan starts no thread at all. Results do not depend on it, bit for bit. Also read once, at the first use, from
+/// the environment variable CAPSTAN_NUM_THREADS; the default is the number of processors this process may use.
+void set_threads(int count, Where where = Where::current());
+int threads() noexcept;
+
+}  // namespace capstan

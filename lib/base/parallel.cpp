@@ -1,0 +1,209 @@
+#include "lib/base/parallel.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include <capstan/threads.hpp>
+
+#include "lib/base/text.hpp"
+
+namespace capstan {
+namespace base {
+namespace {
+
+void relax() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+constexpr int kSpinsBeforeSleep = 2000;  // tens of microseconds: about the pause between the operations of a step
+constexpr std::int64_t kPiecesPerThread = 4;
+
+/// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not
+/// begun: one that wakes late finds nothing left.
+class Pool {
+ public:
+  explicit Pool(int workers) {
+    try {
+      for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+    } catch (...) {  // the system has no more threads: go on with those there are
+    }
+  }
+  ~Pool() {
+    stop_.store(true);
+    wake();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  void run(std::int64_t count, std::int64_t piece, RangeFunction body, void* context) noexcept {
+    run_ = body;
+    context_ = context;
+    count_ = count;
+    piece_ = piece;
+    const auto pieces = static_cast<std::uint32_t>((count + piece - 1) / piece);
+    pieces_ = pieces;
+    done_.store(0, std::memory_order_relaxed);
+    const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+    ticket_.store(generation << 32, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
+    claim_pieces(static_cast<std::uint32_t>(generation));
+    while (done_.load(std::memory_order_acquire) != pieces) relax();
+  }
+
+  std::mutex in_use;
+
+ private:
+  void wake() noexcept {
+    signal_.fetch_add(1, std::memory_order_seq_cst);
+    signal_.notify_all();
+  }
+
+  // The ticket holds the loop's generation and the next piece, so that a late worker cannot claim from a newer loop,
+  // and what it reads after a claim cannot change before it reports the piece done.
+  void claim_pieces(std::uint32_t generation) noexcept {
+    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    while (static_cast<std::uint32_t>(ticket >> 32) == generation) {
+      const auto piece = static_cast<std::uint32_t>(ticket);
+      if (piece >= pieces_.load(std::memory_order_relaxed)) return;
+      if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
+      const std::int64_t begin = piece * piece_;
+      const std::int64_t end = begin + piece_ < count_ ? begin + piece_ : count_;
+      run_(context_, begin, end);
+      done_.fetch_add(1, std::memory_order_release);
+      ticket = ticket_.load(std::memory_order_acquire);
+    }
+  }
+
+  void work() noexcept;
+
+  std::vector<std::thread> workers_;
+  RangeFunction run_ = nullptr;
+  void* context_ = nullptr;
+  std::int64_t count_ = 0, piece_ = 0;
+  std::atomic<std::uint32_t> pieces_{0}, done_{0};
+  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  alignas(64) std::atomic<std::uint32_t> signal_{0};
+  std::atomic<int> sleepers_{0};
+  std::atomic<bool> stop_{false};
+};
+
+constinit thread_local bool inside_loop = false;
+
+void Pool::work() noexcept {
+  inside_loop = true;
+  std::uint32_t seen = 0;
+  while (!stop_.load()) {
+    for (int spin = 0; spin < kSpinsBeforeSleep; ++spin) {
+      if (static_cast<std::uint32_t>(ticket_.load(std::memory_order_relaxed) >> 32) != seen) break;
+      relax();
+    }
+    const std::uint32_t signal = signal_.load(std::memory_order_seq_cst);
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const auto now = static_cast<std::uint32_t>(ticket_.load(std::memory_order_seq_cst) >> 32);
+    if (now == seen && !stop_.load()) signal_.wait(signal, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    seen = static_cast<std::uint32_t>(ticket_.load(std::memory_order_acquire) >> 32);
+    claim_pieces(seen);
+  }
+}
+
+int default_threads() noexcept {
+  if (const char* text = std::getenv("CAPSTAN_NUM_THREADS")) {
+    const int count = std::atoi(text);
+    if (count >= 1) return count < 1024 ? count : 1024;
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return 1;
+}
+
+constinit std::atomic<int> budget{0};  // 0: not read yet
+
+struct PoolHolder {
+  std::mutex mutex;
+  Pool* pool = nullptr;
+  int size = 0;
+  bool closed = false;
+  ~PoolHolder() {
+    closed = true;
+    delete pool;
+    pool = nullptr;
+  }
+};
+
+PoolHolder& holder() {
+  static PoolHolder instance;
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    // In a forked child the workers do not exist; the old pool is left behind.
+    new (&instance.mutex) std::mutex;
+    instance.pool = nullptr;
+  });
+  (void)registered;
+  return instance;
+}
+
+/// The pool, locked for one loop, or null if it is busy or cannot be had.
+Pool* acquire_pool() noexcept {
+  PoolHolder& owner = holder();
+  std::unique_lock lock(owner.mutex, std::try_to_lock);
+  if (!lock || owner.closed) return nullptr;
+  const int size = threads();
+  if (owner.pool == nullptr || owner.size != size) {
+    if (owner.pool != nullptr && !owner.pool->in_use.try_lock()) return nullptr;
+    if (owner.pool != nullptr) owner.pool->in_use.unlock();
+    delete owner.pool;
+    owner.pool = new (std::nothrow) Pool(size - 1);
+    owner.size = size;
+    if (owner.pool == nullptr) return nullptr;
+  }
+  return owner.pool->in_use.try_lock() ? owner.pool : nullptr;
+}
+
+}  // namespace
+
+bool splits(std::int64_t count, std::int64_t grain) noexcept {
+  return count > grain && !inside_loop && threads() > 1;
+}
+
+void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept {
+  Pool* pool = acquire_pool();
+  if (pool == nullptr) {
+    run(context, 0, count);
+    return;
+  }
+  const std::int64_t parts = threads() * kPiecesPerThread;
+  std::int64_t piece = (count + parts - 1) / parts;
+  piece = piece < grain ? grain : piece;
+  inside_loop = true;
+  pool->run(count, piece, run, context);
+  inside_loop = false;
+  pool->in_use.unlock();
+}
+
+}  // namespace base
+
+int threads() noexcept {
+  int count = base::budget.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = base::default_threads();
+    base::budget.store(count, std::memory_order_relaxed);
+  }
+  return count;
+}
+
+void set_threads(int count, Where where) {
+  if (count < 1) base::fail<Error>(where, "set_threads: ", count, " threads were asked for; the count must be at least 1.");
+  base::budget.store(count < 1024 ? count : 1024, std::memory_order_relaxed);
+}
+
+}  // namespace capstan

@@ -1,0 +1,343 @@
+#include "lib/core/allocator.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+
+#include "lib/base/text.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
+namespace capstan::core {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
+constexpr int kClasses = kLinearClasses + 4 * 38;
+constexpr std::int64_t kLargestCachedByThread = 64 << 10;
+constexpr std::int64_t kThreadCacheBytes = 256 << 10;  // of one class
+
+/// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling.
+int class_of(std::int64_t bytes) noexcept {
+  if (bytes <= 1024) return bytes <= 64 ? 0 : static_cast<int>((bytes - 1) >> 6);
+  const int log = std::bit_width(static_cast<std::uint64_t>(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1), log >= 10
+  return kLinearClasses + (log - 10) * 4 + static_cast<int>(((bytes - 1) >> (log - 2)) & 3);
+}
+
+std::int64_t class_bytes(int index) noexcept {
+  if (index < kLinearClasses) return (index + 1) * kAlignment;
+  const int log = (index - kLinearClasses) / 4 + 10, quarter = (index - kLinearClasses) % 4;
+  return (std::int64_t{1} << (log - 2)) * (5 + quarter);
+}
+
+struct FreeBlock {
+  FreeBlock* next;
+};
+
+struct Bin {
+  FreeBlock* head = nullptr;
+  std::int32_t count = 0;
+};
+
+struct ThreadCache;
+
+/// What all threads share. Never destroyed, so that tensors with static lifetime may go at any time.
+struct Shared {
+  std::mutex mutex;
+  Bin bins[kClasses];
+  ThreadCache* threads = nullptr;  // all that live
+  std::int64_t cached = 0;
+  std::int64_t limit = 0;
+  std::int64_t cache_limit = 0;
+  std::int64_t peak = 0;
+  std::int64_t system_allocations = 0;
+  std::atomic<std::int64_t> reserved{0};
+
+  Shared() {
+    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    cache_limit = pages > 0 && page > 0 ? static_cast<std::int64_t>(pages) / 4 * page : std::int64_t{1} << 30;
+  }
+};
+
+Shared& shared() {
+  alignas(Shared) static unsigned char place[sizeof(Shared)];
+  static Shared* instance = new (place) Shared;
+  return *instance;
+}
+
+constinit std::atomic<std::uint32_t> release_requests{0};
+constinit std::atomic<bool> poison{false};
+constinit std::atomic<double> poison_value{0};
+
+struct ThreadCache {
+  Bin bins[kClasses];
+  std::atomic<std::int64_t> cached{0};
+  std::uint32_t seen_requests = 0;
+  ThreadCache* next = nullptr;
+  ThreadCache* previous = nullptr;
+
+  ThreadCache();
+  ~ThreadCache();
+  void add_cached(std::int64_t bytes) noexcept {  // only this thread writes; others read
+    cached.store(cached.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  }
+  void flush(int index, std::int32_t keep) noexcept;
+  void flush_all() noexcept {
+    for (int i = 0; i < kClasses; ++i) flush(i, 0);
+  }
+};
+
+constinit thread_local ThreadCache* this_thread = nullptr;
+constinit thread_local bool thread_is_over = false;
+
+void free_to_system(FreeBlock* block, std::int64_t bytes) noexcept {
+  ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
+  std::free(block);
+  shared().reserved.fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+void trim_shared(Shared& all, std::int64_t target) noexcept {
+  for (int i = kClasses - 1; i >= 0 && all.cached > target; --i) {
+    Bin& bin = all.bins[i];
+    while (bin.head != nullptr && all.cached > target) {
+      FreeBlock* block = bin.head;
+      bin.head = block->next;
+      --bin.count;
+      all.cached -= class_bytes(i);
+      free_to_system(block, class_bytes(i));
+    }
+  }
+}
+
+void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
+  block->next = all.bins[index].head;
+  all.bins[index].head = block;
+  ++all.bins[index].count;
+  all.cached += class_bytes(index);
+  if (all.cached > all.cache_limit) trim_shared(all, all.cache_limit);
+}
+
+ThreadCache::ThreadCache() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  next = all.threads;
+  if (next != nullptr) next->previous = this;
+  all.threads = this;
+  seen_requests = release_requests.load(std::memory_order_relaxed);
+}
+
+ThreadCache::~ThreadCache() {
+  flush_all();
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  (previous != nullptr ? previous->next : all.threads) = next;
+  if (next != nullptr) next->previous = previous;
+  this_thread = nullptr;
+  thread_is_over = true;
+}
+
+void ThreadCache::flush(int index, std::int32_t keep) noexcept {
+  Bin& bin = bins[index];
+  if (bin.count <= keep) return;
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  add_cached(-class_bytes(index) * (bin.count - keep));
+  while (bin.count > keep) {
+    FreeBlock* block = bin.head;
+    bin.head = block->next;
+    --bin.count;
+    give_to_shared(all, index, block);
+  }
+}
+
+ThreadCache* make_thread_cache() noexcept {
+  if (thread_is_over) return nullptr;
+  thread_local ThreadCache cache;
+  this_thread = &cache;
+  return &cache;
+}
+
+std::int32_t thread_bin_limit(std::int64_t bytes) noexcept {
+  return bytes > kLargestCachedByThread ? 0 : static_cast<std::int32_t>(kThreadCacheBytes / bytes);
+}
+
+/// Moves some blocks of a class from the shared cache to the thread's; true if there was one.
+bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
+  Bin& from = all.bins[index];
+  Bin& to = cache.bins[index];
+  const std::int32_t want = 1 + thread_bin_limit(class_bytes(index)) / 4;
+  std::int32_t moved = 0;
+  for (; moved < want && from.head != nullptr; ++moved) {
+    FreeBlock* block = from.head;
+    from.head = block->next;
+    --from.count;
+    block->next = to.head;
+    to.head = block;
+    ++to.count;
+  }
+  all.cached -= class_bytes(index) * moved;
+  cache.add_cached(class_bytes(index) * moved);
+  return moved > 0;
+}
+
+[[noreturn]] void out_of_memory(std::int64_t bytes, Where where) {
+  const memory::Stats now = cpu_memory_stats();
+  const std::int64_t limit = shared().limit;
+  base::fail<OutOfMemoryError>(where, "allocate: ", bytes, " bytes on cpu were asked for with ", now.in_use, " in use and ",
+                               now.cached, " cached; ",
+                               limit > 0 ? base::join("the limit is ", limit, " (memory::set_limit).")
+                                         : std::string("the system has no more."));
+}
+
+void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
+  Shared& all = shared();
+  void* block = nullptr;
+  for (int attempt = 0; attempt < 2 && block == nullptr; ++attempt) {
+    if (attempt == 1) release_cpu_cache();
+    const std::lock_guard lock(all.mutex);
+    if (all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit) continue;
+    block = std::aligned_alloc(kAlignment, static_cast<std::size_t>(bytes));
+    if (block == nullptr) continue;
+    const std::int64_t reserved = all.reserved.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (reserved > all.peak) all.peak = reserved;
+    ++all.system_allocations;
+  }
+  if (block == nullptr) out_of_memory(asked, where);
+  return block;
+}
+
+void fill_with_poison(void* block, std::int64_t bytes) noexcept {
+  const double value = poison_value.load(std::memory_order_relaxed);
+  for (std::int64_t i = 0; i < bytes / 8; ++i) static_cast<double*>(block)[i] = value;
+}
+
+void answer_release_request(ThreadCache& cache) noexcept {
+  cache.seen_requests = release_requests.load(std::memory_order_relaxed);
+  cache.flush_all();
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  trim_shared(all, 0);
+}
+
+void* allocate_slowly(int index, std::int64_t asked, Where where) {
+  ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
+  Shared& all = shared();
+  if (cache != nullptr) {
+    const std::lock_guard lock(all.mutex);
+    if (!refill(*cache, all, index)) cache = nullptr;
+  }
+  if (cache == nullptr) return system_allocate(class_bytes(index), asked, where);
+  Bin& bin = cache->bins[index];
+  FreeBlock* block = bin.head;
+  ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(class_bytes(index)));
+  bin.head = block->next;
+  --bin.count;
+  cache->add_cached(-class_bytes(index));
+  return block;
+}
+
+}  // namespace
+
+void* allocate(std::int64_t bytes, Where where) {
+  if (bytes > (std::int64_t{1} << 47)) out_of_memory(bytes, where);
+  const int index = class_of(bytes);
+  ThreadCache* cache = this_thread;
+  void* block;
+  if (cache != nullptr && cache->bins[index].head != nullptr) [[likely]] {
+    Bin& bin = cache->bins[index];
+    block = bin.head;
+    ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(class_bytes(index)));
+    bin.head = bin.head->next;
+    --bin.count;
+    cache->add_cached(-class_bytes(index));
+  } else {
+    block = allocate_slowly(index, bytes, where);
+  }
+  if (poison.load(std::memory_order_relaxed)) [[unlikely]] fill_with_poison(block, class_bytes(index));
+  return block;
+}
+
+void deallocate(void* block, std::int64_t bytes) noexcept {
+  if (block == nullptr) return;
+  const int index = class_of(bytes);
+  const std::int64_t size = class_bytes(index);
+  auto* free_block = static_cast<FreeBlock*>(block);
+  ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
+  if (cache == nullptr || size > kLargestCachedByThread) {
+    Shared& all = shared();
+    const std::lock_guard lock(all.mutex);
+    give_to_shared(all, index, free_block);
+    return;
+  }
+  Bin& bin = cache->bins[index];
+  free_block->next = bin.head;
+  ASAN_POISON_MEMORY_REGION(free_block + 1, static_cast<std::size_t>(size) - sizeof(FreeBlock));
+  bin.head = free_block;
+  ++bin.count;
+  cache->add_cached(size);
+  if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]] answer_release_request(*cache);
+  else if (bin.count > thread_bin_limit(size)) [[unlikely]] cache->flush(index, bin.count / 2);
+}
+
+memory::Stats cpu_memory_stats() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  memory::Stats stats;
+  stats.reserved = all.reserved.load(std::memory_order_relaxed);
+  stats.cached = all.cached;
+  for (ThreadCache* cache = all.threads; cache != nullptr; cache = cache->next)
+    stats.cached += cache->cached.load(std::memory_order_relaxed);
+  stats.in_use = stats.reserved - stats.cached;
+  stats.peak_reserved = all.peak;
+  stats.system_allocations = all.system_allocations;
+  return stats;
+}
+
+void set_cpu_memory_limit(std::int64_t bytes) {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  all.limit = bytes;
+}
+
+void set_cpu_cache_limit(std::int64_t bytes) {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  all.cache_limit = bytes;
+  trim_shared(all, bytes);
+}
+
+void release_cpu_cache() {
+  release_requests.fetch_add(1, std::memory_order_relaxed);
+  if (this_thread != nullptr) {
+    answer_release_request(*this_thread);
+    return;
+  }
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  trim_shared(all, 0);
+}
+
+void reset_cpu_peak() {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  all.peak = all.reserved.load(std::memory_order_relaxed);
+}
+
+}  // namespace capstan::core
+
+namespace capstan::testing {
+
+void poison_buffers(bool on, double value) {
+  core::poison_value.store(value);
+  core::poison.store(on);
+}
+
+}  // namespace capstan::testing

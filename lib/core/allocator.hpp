@@ -1,0 +1,44 @@
+#pragma once
+// The caching allocator of the CPU: size classes, a cache for each thread, a shared cache behind it.
+//
+// Blocks start at multiples of 64 bytes. Whoever frees a block says how large it was, so blocks carry no header.
+#include <cstdint>
+
+#include <capstan/error.hpp>
+#include <capstan/memory.hpp>
+
+namespace capstan::core {
+
+/// At least `bytes` bytes. Throws OutOfMemoryError. `bytes` = 0 gives a block too.
+void* allocate(std::int64_t bytes, Where where);
+void deallocate(void* block, std::int64_t bytes) noexcept;
+
+/// A block for the duration of a kernel; never throws while it is held.
+template <class T>
+class Scratch {
+ public:
+  Scratch(std::int64_t count, Where where)
+      : bytes_(count * static_cast<std::int64_t>(sizeof(T))), data_(static_cast<T*>(allocate(bytes_, where))) {}
+  ~Scratch() { deallocate(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() noexcept { return data_; }
+  T& operator[](std::int64_t i) noexcept { return data_[i]; }
+
+ private:
+  std::int64_t bytes_;
+  T* data_;
+};
+
+memory::Stats cpu_memory_stats();
+void set_cpu_memory_limit(std::int64_t bytes);
+void set_cpu_cache_limit(std::int64_t bytes);
+void release_cpu_cache();
+void reset_cpu_peak();
+
+}  // namespace capstan::core
+
+namespace capstan::testing {
+/// Fills fresh blocks with that value, so that tests find elements that are read before they are written.
+void poison_buffers(bool on, double value = 0);
+}  // namespace capstan::testing

@@ -1,0 +1,236 @@
+#include <capstan/create.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include "lib/base/text.hpp"
+#include "lib/core/backend.hpp"
+#include "lib/core/dispatch.hpp"
+#include "lib/core/scalars.hpp"
+
+namespace capstan {
+namespace core {
+
+Element to_element(const char* op, Scalar value, DType dtype, Where where) {
+  const bool fits = is_floating(dtype)     ? value.kind() != Scalar::Kind::boolean
+                    : dtype == DType::bool8 ? value.kind() == Scalar::Kind::boolean
+                                            : value.kind() == Scalar::Kind::integer;
+  if (!fits)
+    base::fail<DTypeError>(where, op, ": the number ", value, " does not go with ", dtype,
+                           "; integers go with numeric tensors, floating numbers with floating ones, true and false with bool.");
+  Element element{};
+  visit(dtype, [&]<class T>(Type<T>) {
+    if constexpr (__is_same(T, std::int32_t) || __is_same(T, std::uint8_t)) {
+      if (static_cast<std::int64_t>(static_cast<T>(value.as_int64())) != value.as_int64())
+        base::fail<DTypeError>(where, op, ": the number ", value, " is out of range for ", dtype, ".");
+    }
+    T converted;
+    if constexpr (__is_same(T, bool)) converted = value.as_int64() != 0;
+    else if constexpr (__is_same(T, float) || __is_same(T, double)) converted = static_cast<T>(value.as_double());
+    else converted = static_cast<T>(value.as_int64());
+    std::memcpy(element.bytes, &converted, sizeof converted);
+  });
+  return element;
+}
+
+Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, Where where) {
+  const Element element = to_element(op, value, dtype, where);
+  Tensor result = make_tensor(Shape(), dtype, device, where);
+  if (device.kind == DeviceKind::cpu) std::memcpy(result.impl()->data, element.bytes, static_cast<std::size_t>(size_of(dtype)));
+  else backend_of(device, where).fill(*result.impl(), value);
+  return result;
+}
+
+}  // namespace core
+
+using core::Type;
+
+Tensor empty(const Shape& shape, TensorOptions options, Where where) {
+  return core::make_tensor(shape, options.dtype, options.device, where);
+}
+
+Tensor full(const Shape& shape, Scalar value, TensorOptions options, Where where) {
+  core::to_element("full", value, options.dtype, where);
+  Tensor result = core::make_tensor(shape, options.dtype, options.device, where);
+  core::backend_of(options.device, where).fill(*result.impl(), value);
+  return result;
+}
+
+namespace {
+Scalar number(int value, DType dtype) { return dtype == DType::bool8 ? Scalar(value != 0) : Scalar(value); }
+TensorOptions options_of(const char* op, const Tensor& x, Where where) {
+  const TensorImpl& impl = core::defined(op, x, where);
+  return {impl.dtype, impl.device()};
+}
+}  // namespace
+
+Tensor zeros(const Shape& shape, TensorOptions options, Where where) {
+  return full(shape, number(0, options.dtype), options, where);
+}
+Tensor ones(const Shape& shape, TensorOptions options, Where where) {
+  return full(shape, number(1, options.dtype), options, where);
+}
+Tensor empty_like(const Tensor& x, Where where) {
+  const TensorOptions options = options_of("empty_like", x, where);
+  return empty(x.shape(), options, where);
+}
+Tensor zeros_like(const Tensor& x, Where where) {
+  const TensorOptions options = options_of("zeros_like", x, where);
+  return zeros(x.shape(), options, where);
+}
+Tensor ones_like(const Tensor& x, Where where) {
+  const TensorOptions options = options_of("ones_like", x, where);
+  return ones(x.shape(), options, where);
+}
+Tensor full_like(const Tensor& x, Scalar value, Where where) {
+  const TensorOptions options = options_of("full_like", x, where);
+  return full(x.shape(), value, options, where);
+}
+
+Tensor scalar(Scalar value, TensorOptions options, Where where) {
+  return core::scalar_tensor("scalar", value, options.dtype, options.device, where);
+}
+
+Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
+  const bool integers = begin.kind() == Scalar::Kind::integer && end.kind() == Scalar::Kind::integer &&
+                        step.kind() == Scalar::Kind::integer;
+  if (step.as_double() == 0 || !std::isfinite(step.as_double()) || !std::isfinite(end.as_double() - begin.as_double()))
+    base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step,
+                           " does not end; the step must not be 0 and all three must be finite.");
+  const double steps = std::ceil((end.as_double() - begin.as_double()) / step.as_double());
+  const std::int64_t count = steps > 0 ? static_cast<std::int64_t>(steps) : 0;
+  Tensor result = empty(Shape({count}, where), {integers ? DType::int64 : DType::float32, cpu()}, where);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (integers) result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();
+    else result.impl()->as<float>()[i] = static_cast<float>(begin.as_double() + static_cast<double>(i) * step.as_double());
+  }
+  return result;
+}
+
+Tensor arange(Scalar end, Where where) {
+  return arange(end.kind() == Scalar::Kind::floating ? Scalar(0.0) : Scalar(0), end, 1, where);
+}
+
+Tensor linspace(double begin, double end, std::int64_t count, TensorOptions options, Where where) {
+  if (!is_floating(options.dtype))
+    base::fail<DTypeError>(where, "linspace: the type is ", options.dtype, "; it must be float32 or float64.");
+  Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
+  core::visit_floating(options.dtype, [&]<class T>(Type<T>) {
+    T* to = result.impl()->as<T>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
+      to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + (end - begin) * share);
+    }
+  });
+  return result.to(options.device, where);
+}
+
+Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where where) {
+  if (columns < 0) columns = rows;
+  Tensor result = zeros(Shape({rows, columns}, where), {options.dtype, cpu()}, where);
+  core::visit(options.dtype, [&]<class T>(Type<T>) {
+    for (std::int64_t i = 0; i < rows && i < columns; ++i) result.impl()->as<T>()[i * columns + i] = T(1);
+  });
+  return result.to(options.device, where);
+}
+
+template <class T>
+Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
+  if (static_cast<std::int64_t>(values.size()) != shape.numel())
+    base::fail<ShapeError>(where, "from_span: ", values.size(), " values do not fill shape ", shape, "; it needs ",
+                           shape.numel(), ".");
+  Tensor result = core::make_tensor(shape, dtype_of<T>(), cpu(), where);
+  if (!values.empty()) std::memcpy(result.impl()->data, values.data(), values.size_bytes());
+  return result;
+}
+
+template <class T>
+Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* context, Where where) {
+  return core::make_borrowed(values, shape, dtype_of<T>(), release, context, where);
+}
+
+#define CAPSTAN_FOR_TYPE(T)                                                    \
+  template Tensor from_span<T>(std::span<const T>, const Shape&, Where);      \
+  template Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
+CAPSTAN_FOR_TYPE(float)
+CAPSTAN_FOR_TYPE(double)
+CAPSTAN_FOR_TYPE(std::int32_t)
+CAPSTAN_FOR_TYPE(std::int64_t)
+CAPSTAN_FOR_TYPE(std::uint8_t)
+CAPSTAN_FOR_TYPE(bool)
+#undef CAPSTAN_FOR_TYPE
+
+// --- nested braces ---
+
+namespace {
+
+struct NestedShape {
+  std::int64_t sizes[kMaxRank] = {};
+  int rank = -1;  // not known yet
+};
+
+void measure(const NestedList& list, int depth, NestedShape& shape, Where where) {
+  if (list.is_leaf()) {
+    if (shape.rank < 0) shape.rank = depth;
+    if (shape.rank != depth)
+      base::fail<ShapeError>(where, "Tensor: braces nest ", depth, " deep at one value and ", shape.rank,
+                             " deep at another; all values must stand equally deep.");
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(list.items().size());
+  if (depth == kMaxRank)
+    base::fail<ShapeError>(where, "Tensor: braces nest deeper than ", kMaxRank, "; a tensor has at most ", kMaxRank, " axes.");
+  if (shape.rank >= 0 && depth >= shape.rank)
+    base::fail<ShapeError>(where, "Tensor: braces nest deeper at one place than at another; all values must stand equally deep.");
+  if (shape.sizes[depth] != 0 && shape.sizes[depth] - 1 != count)
+    base::fail<ShapeError>(where, "Tensor: rows of axis ", depth, " have ", shape.sizes[depth] - 1, " and ", count,
+                           " items; all must have the same number.");
+  shape.sizes[depth] = count + 1;  // plus one, so that 0 means "not known yet"
+  for (const NestedList& item : list.items()) measure(item, depth + 1, shape, where);
+  if (count == 0 && shape.rank < 0) shape.rank = depth + 1;
+}
+
+void find_type(const NestedList& list, DType& type, bool& known, Where where) {
+  if (!list.is_leaf()) {
+    for (const NestedList& item : list.items()) find_type(item, type, known, where);
+  } else if (!known) {
+    type = list.dtype();
+    known = true;
+  } else if (is_floating(type) && is_integer(list.dtype())) {
+    // the integer adapts
+  } else if (is_integer(type) && is_floating(list.dtype())) {
+    type = list.dtype();
+  } else {
+    type = promote(type, list.dtype(), where);
+  }
+}
+
+std::byte* write_values(const NestedList& list, DType type, std::byte* to, Where where) {
+  if (list.is_leaf()) {
+    const core::Element element = core::to_element("Tensor", list.value(), type, where);
+    std::memcpy(to, element.bytes, static_cast<std::size_t>(size_of(type)));
+    return to + size_of(type);
+  }
+  for (const NestedList& item : list.items()) to = write_values(item, type, to, where);
+  return to;
+}
+
+Tensor from_nested(const NestedList& list, Where where) {
+  NestedShape shape;
+  measure(list, 0, shape, where);
+  for (int axis = 0; axis < shape.rank; ++axis) --shape.sizes[axis];
+  DType type = DType::float32;
+  bool known = false;
+  find_type(list, type, known, where);
+  Tensor result = core::make_tensor(
+      Shape(std::span<const std::int64_t>(shape.sizes, static_cast<std::size_t>(shape.rank)), where), type, cpu(), where);
+  write_values(list, type, result.impl()->data, where);
+  return result;
+}
+
+}  // namespace
+
+Tensor::Tensor(std::initializer_list<NestedList> rows, Where where) : Tensor(from_nested(NestedList(rows), where)) {}
+Tensor::Tensor(const NestedList& value) : Tensor(from_nested(value, Where::current())) {}
+
+}  // namespace capstan

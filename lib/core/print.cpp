@@ -1,0 +1,233 @@
+// Tensors as text, in NumPy's layout (numpy/core/arrayprint.py states the rules; the code is ours).
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <capstan/tensor.hpp>
+
+#include "lib/base/text.hpp"
+#include "lib/core/dispatch.hpp"
+#include "lib/core/tensor_impl.hpp"
+
+namespace capstan {
+namespace {
+
+constexpr std::int64_t kThreshold = 1000;  // more elements than this are summarised
+constexpr std::int64_t kEdge = 3;          // items at each end of a summarised axis
+constexpr int kPrecision = 8;
+constexpr std::size_t kLineWidth = 75;
+
+template <class T>
+std::string digits(T x, std::chars_format format) {
+  char text[512];
+  auto end = std::to_chars(text, text + sizeof text, x, format).ptr;
+  std::string shortest(text, end);
+  const std::size_t point = shortest.find('.'), exponent = shortest.find('e');
+  const std::size_t stop = exponent == std::string::npos ? shortest.size() : exponent;
+  if (point != std::string::npos && stop - point - 1 > kPrecision) {
+    end = std::to_chars(text, text + sizeof text, x, format, kPrecision).ptr;
+    shortest.assign(text, end);
+    std::size_t tail = shortest.find('e');
+    if (tail == std::string::npos) tail = shortest.size();
+    std::size_t keep = tail;
+    while (keep > 0 && shortest[keep - 1] == '0') --keep;
+    shortest.erase(keep, tail - keep);
+  } else if (point == std::string::npos) {
+    shortest.insert(stop, ".");
+  }
+  return shortest;
+}
+
+/// Formats floating values so that their points line up: one format for all that are shown.
+template <class T>
+class FloatFormat {
+ public:
+  explicit FloatFormat(const std::vector<T>& shown) {
+    double largest = 0, smallest = HUGE_VAL;
+    for (const T x : shown) {
+      if (!std::isfinite(x) || x == 0) continue;
+      largest = std::fmax(largest, std::fabs(static_cast<double>(x)));
+      smallest = std::fmin(smallest, std::fabs(static_cast<double>(x)));
+    }
+    exponent_ = largest >= 1e8 || (largest > 0 && (smallest < 1e-4 || largest / smallest > 1000));
+    for (const T x : shown) {
+      if (!std::isfinite(x)) continue;
+      const std::string text = one(x);
+      const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
+      left_ = std::max(left_, point);
+      right_ = std::max(right_, tail - point - 1);
+    }
+    for (const T x : shown) {
+      if (std::isnan(x)) special_ = std::max<std::size_t>(special_, 3);
+      else if (std::isinf(x)) special_ = std::max<std::size_t>(special_, x < 0 ? 4 : 3);
+    }
+    width_ = left_ + 1 + right_ + (exponent_ && left_ > 0 ? 4 : 0);
+    if (exponent_)  // three digits of exponent widen all
+      for (const T x : shown)
+        if (std::isfinite(x)) width_ = std::max(width_, padded(x).size());
+    if (left_ == 0) width_ = 0;
+    width_ = std::max(width_, special_);
+  }
+
+  std::string operator()(T x) const {
+    std::string text = std::isnan(x) ? "nan" : std::isinf(x) ? (x < 0 ? "-inf" : "inf") : padded(x);
+    if (text.size() < width_) text.insert(0, width_ - text.size(), ' ');
+    return text;
+  }
+
+ private:
+  std::string one(T x) const {
+    return digits(x, exponent_ ? std::chars_format::scientific : std::chars_format::fixed);
+  }
+  std::string padded(T x) const {
+    std::string text = one(x);
+    const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
+    const std::size_t missing = right_ - (tail - point - 1);
+    text.insert(tail, missing, exponent_ ? '0' : ' ');
+    text.insert(0, left_ - point, ' ');
+    return text;
+  }
+  bool exponent_ = false;
+  std::size_t left_ = 0, right_ = 0, special_ = 0, width_ = 0;
+};
+
+template <class T>
+class WholeFormat {
+ public:
+  explicit WholeFormat(const std::vector<T>& shown) {
+    for (const T x : shown) width_ = std::max(width_, text_of(x).size());
+  }
+  std::string operator()(T x) const {
+    const std::string text = text_of(x);
+    return std::string(width_ - text.size(), ' ') + text;
+  }
+
+ private:
+  static std::string text_of(T x) {
+    if constexpr (std::is_same_v<T, bool>) return x ? "True" : "False";
+    else return std::to_string(x);
+  }
+  std::size_t width_ = 0;
+};
+
+template <class T>
+class Layout {
+ public:
+  Layout(const TensorImpl& x) : x_(x), summarise_(x.numel() > kThreshold) {}
+
+  std::string text() {
+    if (x_.numel() == 0) return "[]";
+    std::vector<T> shown;
+    collect(0, x_.as<T>(), shown);
+    if constexpr (std::is_floating_point_v<T>) {
+      const FloatFormat<T> format(shown);
+      if (x_.rank() == 0) return scalar_text(format(*x_.as<T>()));
+      return rows(0, x_.as<T>(), " ", kLineWidth, format);
+    } else {
+      const WholeFormat<T> format(shown);
+      return x_.rank() == 0 ? format(*x_.as<T>()) : rows(0, x_.as<T>(), " ", kLineWidth, format);
+    }
+  }
+
+ private:
+  static std::string scalar_text(std::string text) {  // "1." stands in arrays, "1.0" alone
+    return !text.empty() && text.back() == '.' ? text + "0" : text;
+  }
+
+  /// Calls `item(i)` for the shown positions of an axis and `dots()` in place of the others.
+  template <class Item, class Dots>
+  void positions(int axis, Item item, Dots dots) const {
+    const std::int64_t size = x_.shape[axis];
+    const bool cut = summarise_ && size > 2 * kEdge;
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (cut && i == kEdge) {
+        dots();
+        i = size - kEdge;
+      }
+      item(i);
+    }
+  }
+
+  void collect(int axis, const T* at, std::vector<T>& shown) const {
+    if (axis == x_.rank()) shown.push_back(*at);
+    else positions(axis, [&](std::int64_t i) { collect(axis + 1, at + i * x_.strides[axis], shown); }, [] {});
+  }
+
+  template <class Format>
+  std::string rows(int axis, const T* at, const std::string& indent, std::size_t width, const Format& format) const {
+    std::string text;
+    const std::int64_t last = x_.shape[axis] - 1;
+    if (axis == x_.rank() - 1) {
+      std::string line = indent;
+      const auto extend = [&](const std::string& word) {
+        if (line.size() + word.size() > width - 1 && line.size() > indent.size()) {
+          while (!line.empty() && line.back() == ' ') line.pop_back();
+          text += line + "\n";
+          line = indent;
+        }
+        line += word;
+      };
+      positions(axis, [&](std::int64_t i) { extend(format(at[i * x_.strides[axis]])); if (i != last) line += ' '; },
+                [&] { extend("..."); line += ' '; });
+      text += line;
+    } else {
+      const std::string separator(static_cast<std::size_t>(x_.rank() - axis - 1), '\n');
+      positions(axis, [&](std::int64_t i) {
+        text += indent + rows(axis + 1, at + i * x_.strides[axis], indent + " ", width - 1, format);
+        if (i != last) text += separator;
+      }, [&] { text += indent + "..." + separator; });
+    }
+    return "[" + text.substr(indent.size()) + "]";
+  }
+
+  const TensorImpl& x_;
+  bool summarise_;
+};
+
+std::string short_number(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", x);
+  return text;
+}
+
+}  // namespace
+
+std::string to_string(const Tensor& tensor) {
+  if (!tensor.defined()) return "undefined tensor";
+  const Tensor host = tensor.to(cpu());
+  return core::visit(host.dtype(), [&]<class T>(core::Type<T>) {
+    return base::join(Layout<T>(*host.impl()).text(), "\n", tensor.shape(), " ", tensor.dtype(), " ", tensor.device());
+  });
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
+
+std::string Tensor::describe() const {
+  if (!defined()) return "undefined tensor";
+  const Tensor host = to(cpu()).contiguous();
+  double low = HUGE_VAL, high = -HUGE_VAL, mean = 0, squares = 0;
+  std::int64_t finite = 0, nan = 0, inf = 0;
+  core::visit(dtype(), [&]<class T>(core::Type<T>) {
+    for (std::int64_t i = 0; i < host.numel(); ++i) {
+      const auto value = static_cast<double>(host.impl()->as<T>()[i]);
+      if (std::isnan(value)) { ++nan; continue; }
+      if (std::isinf(value)) { ++inf; continue; }
+      low = std::fmin(low, value);
+      high = std::fmax(high, value);
+      ++finite;
+      const double step = value - mean;  // Welford's update
+      mean += step / static_cast<double>(finite);
+      squares += step * (value - mean);
+    }
+  });
+  std::string text = base::join(shape(), " ", dtype(), " ", device());
+  if (finite > 0)
+    text += base::join("  min ", short_number(low), "  max ", short_number(high), "  mean ", short_number(mean), "  std ",
+                       short_number(std::sqrt(squares / static_cast<double>(finite))));
+  return text + base::join("  nan ", nan, "  inf ", inf);
+}
+
+}  // namespace capstan

@@ -1,0 +1,159 @@
+// Tensor's questions, single values and all values. Views and whatever a tape must see are in autograd/.
+#include <capstan/tensor.hpp>
+
+#include <cstring>
+
+#include "lib/base/text.hpp"
+#include "lib/core/backend.hpp"
+#include "lib/core/dispatch.hpp"
+
+namespace capstan {
+
+using core::defined;
+
+const Shape& Tensor::shape() const { return core::defined("Tensor::shape", *this, Where::current()).shape; }
+int Tensor::rank() const { return core::defined("Tensor::rank", *this, Where::current()).rank(); }
+std::int64_t Tensor::numel() const { return core::defined("Tensor::numel", *this, Where::current()).numel(); }
+DType Tensor::dtype() const { return core::defined("Tensor::dtype", *this, Where::current()).dtype; }
+Device Tensor::device() const { return core::defined("Tensor::device", *this, Where::current()).device(); }
+bool Tensor::is_contiguous() const { return core::defined("Tensor::is_contiguous", *this, Where::current()).contiguous; }
+std::uint32_t Tensor::version() const {
+  return core::defined("Tensor::version", *this, Where::current()).storage->version.load(std::memory_order_relaxed);
+}
+std::int64_t Tensor::size(int axis, Where where) const {
+  const TensorImpl& impl = core::defined("Tensor::size", *this, where);
+  return impl.shape[core::normalize_axis("Tensor::size", axis, impl.rank(), where)];
+}
+std::int64_t Tensor::stride(int axis, Where where) const {
+  const TensorImpl& impl = core::defined("Tensor::stride", *this, where);
+  return impl.strides[core::normalize_axis("Tensor::stride", axis, impl.rank(), where)];
+}
+bool Tensor::shares_storage(const Tensor& other) const noexcept {
+  return impl_ != nullptr && other.impl_ != nullptr && impl_->storage == other.impl_->storage;
+}
+
+namespace {
+
+void require_type(const char* op, const TensorImpl& impl, DType asked, Where where) {
+  if (impl.dtype != asked)
+    base::fail<DTypeError>(where, op, ": the tensor holds ", impl.dtype, " and ", asked,
+                           " was asked for; ask for the type it holds, or convert it with x.to(dtype).");
+}
+void require_cpu(const char* op, const TensorImpl& impl, Where where) {
+  if (impl.device().kind != DeviceKind::cpu)
+    base::fail<DeviceError>(where, op, ": the tensor is on ", impl.device(), "; its memory is not the host's. Use x.to(cpu()).");
+}
+void require_contiguous(const char* op, const TensorImpl& impl, Where where) {
+  if (!impl.contiguous)
+    base::fail<ShapeError>(where, op, ": the tensor of shape ", impl.shape,
+                           " is not contiguous; make it so with x.contiguous().");
+}
+
+std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index) {
+  const Where where = Where::current();
+  if (static_cast<int>(index.size()) != impl.rank())
+    base::fail<IndexError>(where, op, ": ", index.size(), " indices were given for shape ", impl.shape, "; it needs ",
+                           impl.rank(), ".");
+  std::int64_t offset = 0;
+  for (int axis = 0; axis < impl.rank(); ++axis) {
+    std::int64_t i = index[static_cast<std::size_t>(axis)];
+    const std::int64_t size = impl.shape[axis];
+    if (i < -size || i >= size)
+      base::fail<IndexError>(where, op, ": index ", i, " is out of range for axis ", axis, " of shape ", impl.shape,
+                             "; it must be in [", -size, ", ", size, ").");
+    offset += (i < 0 ? i + size : i) * impl.strides[axis];
+  }
+  return impl.data + offset * size_of(impl.dtype);
+}
+
+}  // namespace
+
+void Tensor::read_at(std::span<const std::int64_t> index, void* value, DType dtype) const {
+  const TensorImpl& impl = core::defined("at", *this, Where::current());
+  require_type("at", impl, dtype, Where::current());
+  if (impl.device().kind != DeviceKind::cpu) return to(cpu()).read_at(index, value, dtype);
+  std::memcpy(value, element_address("at", impl, index), static_cast<std::size_t>(size_of(dtype)));
+}
+
+void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype) {
+  const Where where = Where::current();
+  const TensorImpl& impl = core::defined("set", *this, where);
+  require_type("set", impl, dtype, where);
+  require_cpu("set", impl, where);
+  std::memcpy(element_address("set", impl, index), value, static_cast<std::size_t>(size_of(dtype)));
+  core::note_write(*impl_, where);
+}
+
+template <class T>
+T Tensor::item(Where where) const {
+  const TensorImpl& impl = core::defined("item", *this, where);
+  if (impl.numel() != 1)
+    base::fail<ShapeError>(where, "item: the tensor of shape ", impl.shape, " has ", impl.numel(),
+                           " values; item() reads the value of a tensor that has exactly one.");
+  require_type("item", impl, dtype_of<T>(), where);
+  if (impl.device().kind != DeviceKind::cpu) return to(cpu(), where).item<T>(where);
+  return *impl.as<T>();
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector(Where where) const {
+  require_type("to_vector", core::defined("to_vector", *this, where), dtype_of<T>(), where);
+  const Tensor host = to(cpu(), where);
+  std::vector<T> values(static_cast<std::size_t>(host.numel()));
+  if constexpr (std::is_same_v<T, bool>) {
+    const Tensor flat = host.contiguous(where);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = flat.impl()->as<bool>()[i];
+  } else {
+    if (values.empty()) return values;
+    const Tensor target = core::make_borrowed(values.data(), host.shape(), host.dtype(), nullptr, nullptr, where);
+    core::backend_of(cpu(), where).copy(*host.impl(), *target.impl());
+  }
+  return values;
+}
+
+template <class T>
+std::span<const T> Tensor::span(Where where) const {
+  const TensorImpl& impl = core::defined("span", *this, where);
+  require_type("span", impl, dtype_of<T>(), where);
+  require_cpu("span", impl, where);
+  require_contiguous("span", impl, where);
+  return {impl.as<T>(), static_cast<std::size_t>(impl.numel())};
+}
+
+template <class T>
+std::span<T> Tensor::mutable_span(Where where) {
+  const std::span<const T> values = span<T>(where);
+  core::note_write(*impl_, where);
+  return {const_cast<T*>(values.data()), values.size()};
+}
+
+template <class T>
+const T* Tensor::data(Where where) const {
+  const TensorImpl& impl = core::defined("data", *this, where);
+  require_type("data", impl, dtype_of<T>(), where);
+  return impl.as<T>();
+}
+
+template <class T>
+T* Tensor::mutable_data(Where where) {
+  T* values = const_cast<T*>(data<T>(where));
+  core::note_write(*impl_, where);
+  return values;
+}
+
+#define CAPSTAN_FOR_TYPE(T)                                   \
+  template T Tensor::item<T>(Where) const;                    \
+  template std::vector<T> Tensor::to_vector<T>(Where) const;  \
+  template std::span<const T> Tensor::span<T>(Where) const;   \
+  template std::span<T> Tensor::mutable_span<T>(Where);       \
+  template const T* Tensor::data<T>(Where) const;             \
+  template T* Tensor::mutable_data<T>(Where);
+CAPSTAN_FOR_TYPE(float)
+CAPSTAN_FOR_TYPE(double)
+CAPSTAN_FOR_TYPE(std::int32_t)
+CAPSTAN_FOR_TYPE(std::int64_t)
+CAPSTAN_FOR_TYPE(std::uint8_t)
+CAPSTAN_FOR_TYPE(bool)
+#undef CAPSTAN_FOR_TYPE
+
+}  // namespace capstan

@@ -1,0 +1,104 @@
+#pragma once
+// What a Tensor points to, and the memory behind it.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include <capstan/tensor.hpp>
+
+namespace capstan {
+
+namespace core {
+
+/// A block of memory that tensors share, and the count of writes to it.
+struct Storage {
+  std::atomic<std::uint32_t> references{1};
+  std::atomic<std::uint32_t> version{0};  // atomic only so that a racing reader is no undefined behaviour
+  std::byte* data = nullptr;
+  std::int64_t block_bytes = 0;           // of header and data together; 0 if somebody else owns the data
+  void (*release)(void*) = nullptr;
+  void* context = nullptr;
+  Where last_write{};
+  Device device{};
+};
+inline constexpr std::int64_t kStorageHeader = 64;
+static_assert(sizeof(Storage) <= kStorageHeader);
+
+void destroy_storage(Storage* storage) noexcept;
+inline void retain(Storage* storage) noexcept { storage->references.fetch_add(1, std::memory_order_relaxed); }
+inline void release(Storage* storage) noexcept {
+  // the only owner needs no atomic subtraction: nobody else can be adding
+  if (storage->references.load(std::memory_order_acquire) == 1 ||
+      storage->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    destroy_storage(storage);
+}
+
+}  // namespace core
+
+/// Shape, strides and a place in storage. Also what kernels see: a view of elements.
+struct TensorImpl {
+  std::atomic<std::uint32_t> references{1};
+  DType dtype;
+  bool contiguous;
+  std::atomic<bool> trainable{false};     // a Parameter that tapes watch by themselves
+  std::byte* data;                        // the first element
+  core::Storage* storage;
+  std::atomic<std::uint64_t> serial{0};   // of the slot below on its thread's tape log; 0: on none
+  std::atomic<std::uint32_t> slot{0};
+  Shape shape;
+  std::int64_t strides[kMaxRank];         // in elements
+
+  TensorImpl(const Shape& s, DType d) noexcept : dtype(d), shape(s) {}
+
+  int rank() const noexcept { return shape.rank(); }
+  std::int64_t numel() const noexcept { return shape.numel(); }
+  Device device() const noexcept { return storage->device; }
+  template <class T>
+  T* as() const noexcept { return reinterpret_cast<T*>(data); }
+};
+
+namespace core {
+
+/// A new contiguous tensor with undetermined elements. Throws OutOfMemoryError, DeviceError.
+Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where);
+/// A view of the same storage, `offset` elements from the base's first.
+Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset, Where where);
+/// A tensor over memory that somebody else owns.
+Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release)(void*), void* context, Where where);
+
+void destroy_tensor(TensorImpl* impl) noexcept;
+inline void retain(TensorImpl* impl) noexcept { impl->references.fetch_add(1, std::memory_order_relaxed); }
+inline void release(TensorImpl* impl) noexcept {
+  if (impl->references.load(std::memory_order_acquire) == 1 ||
+      impl->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    destroy_tensor(impl);
+}
+
+/// Row-major strides of a shape, and whether given strides are such.
+void row_major_strides(const Shape& shape, std::int64_t* strides) noexcept;
+bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept;
+
+/// The implementation, or an Error that names the operation.
+const TensorImpl& defined(const char* op, const Tensor& tensor, Where where);
+
+/// Counts a write to the elements of a tensor.
+inline void note_write(TensorImpl& impl, Where where) noexcept {
+  impl.storage->version.store(impl.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  impl.storage->last_write = where;
+}
+
+/// True if nobody but this one handle can see the elements.
+inline bool sole_owner(const TensorImpl& impl) noexcept {
+  return impl.references.load(std::memory_order_acquire) == 1 &&
+         impl.storage->references.load(std::memory_order_acquire) == 1 && impl.storage->block_bytes > 0;
+}
+
+/// `axis` counted from the front. Throws IndexError.
+int normalize_axis(const char* op, int axis, int rank, Where where);
+/// NumPy's broadcast of two shapes. Throws ShapeError.
+Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b, Where where);
+/// Throws DeviceError.
+void require_same_device(const char* op, const TensorImpl& a, const TensorImpl& b, Where where);
+
+}  // namespace core
+}  // namespace capstan

@@ -1,0 +1,160 @@
+// Copies between layouts and types. Written by hand: a transposed copy through xtensor takes 3.4 ms for 2^20 floats
+// where these tiles take a tenth, because it is not blocked.
+#include <cstring>
+
+#include "lib/core/dispatch.hpp"
+#include "lib/core/scalars.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/iterate.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+constexpr std::int64_t kTile = 16;
+
+/// to[i * to_row + j] = from[j * from_row + i] for a tile: reads and writes whole cache lines.
+template <class Word>
+void transpose_tile(const Word* from, std::int64_t from_row, Word* to, std::int64_t to_row, std::int64_t rows,
+                    std::int64_t columns) {
+  if (rows == kTile && columns == kTile) {
+    Word tile[kTile][kTile];
+    for (std::int64_t j = 0; j < kTile; ++j)
+      for (std::int64_t i = 0; i < kTile; ++i) tile[i][j] = from[j * from_row + i];
+    for (std::int64_t i = 0; i < kTile; ++i) std::memcpy(to + i * to_row, tile[i], sizeof tile[i]);
+    return;
+  }
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[j * from_row + i];
+}
+
+template <class Word>
+void copy_row(const Word* from, std::int64_t from_step, Word* to, std::int64_t to_step, std::int64_t count) {
+  if (from_step == 1 && to_step == 1) std::memcpy(to, from, sizeof(Word) * static_cast<std::size_t>(count));
+  else
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
+}
+
+/// The loop in which the input has unit stride, if the innermost one is not it: 0 .. rank-2, else -1.
+int transposed_axis(const Loops<2>& loops) {
+  const int last = loops.rank - 1;
+  if (loops.rank < 2 || loops.strides[last][1] != 1 || loops.strides[last][0] <= 1) return -1;
+  for (int axis = last - 1; axis >= 0; --axis)
+    if (loops.strides[axis][0] == 1 && loops.sizes[axis] >= 4 && loops.sizes[last] >= 4) return axis;
+  return -1;
+}
+
+template <class Word>
+void copy_transposed(const Loops<2>& loops, int axis) {
+  const int last = loops.rank - 1;
+  const std::int64_t rows = loops.sizes[axis], columns = loops.sizes[last];
+  const std::int64_t row_tiles = (rows + kTile - 1) / kTile;
+  std::int64_t outer = 1;
+  for (int i = 0; i < last; ++i) outer *= i == axis ? 1 : loops.sizes[i];
+  const auto* from = reinterpret_cast<const Word*>(loops.data[0]);
+  auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
+  const std::int64_t grain = kCheapGrain / 4 / (kTile * columns) + 1;
+  base::parallel_for(outer * row_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      std::int64_t rest = item / row_tiles, in = 0, out = 0;
+      for (int i = last - 1; i >= 0; --i) {
+        if (i == axis) continue;
+        in += rest % loops.sizes[i] * loops.strides[i][0];
+        out += rest % loops.sizes[i] * loops.strides[i][1];
+        rest /= loops.sizes[i];
+      }
+      const std::int64_t row = item % row_tiles * kTile, height = rows - row < kTile ? rows - row : kTile;
+      for (std::int64_t column = 0; column < columns; column += kTile) {
+        const std::int64_t width = columns - column < kTile ? columns - column : kTile;
+        transpose_tile(from + in + row + column * loops.strides[last][0], loops.strides[last][0],
+                       to + out + row * loops.strides[axis][1] + column, loops.strides[axis][1], height, width);
+      }
+    }
+  });
+}
+
+template <class Word>
+void copy_words(const Loops<2>& loops, std::int64_t total) {
+  if (const int axis = transposed_axis(loops); axis >= 0) return copy_transposed<Word>(loops, axis);
+  const std::int64_t inner = loops.inner();
+  const auto* from = reinterpret_cast<const Word*>(loops.data[0]);
+  auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
+  const std::int64_t* step = loops.strides[loops.rank - 1];
+  if (loops.rank == 1) {
+    base::parallel_for(total, kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
+      copy_row(from + begin * step[0], step[0], to + begin * step[1], step[1], end - begin);
+    });
+    return;
+  }
+  base::parallel_for(total / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
+    Place<2> place(loops, begin);
+    for (std::int64_t row = begin; row < end; ++row, place.next())
+      copy_row(from + place.offset[0], step[0], to + place.offset[1], step[1], inner);
+  });
+}
+
+template <class From, class To>
+void convert_values(const TensorImpl& x, TensorImpl& out) {
+  Loops<2> loops(out.shape, {&x, &out});
+  const std::int64_t inner = loops.inner();
+  const auto* from = reinterpret_cast<const From*>(loops.data[0]);
+  auto* to = out.as<To>();
+  const std::int64_t sf = loops.strides[loops.rank - 1][0], st = loops.strides[loops.rank - 1][1];
+  const auto run = [=](const From* f, To* t, std::int64_t count) {
+    if (sf == 1 && st == 1)
+      for (std::int64_t i = 0; i < count; ++i) t[i] = core::convert<To>(f[i]);
+    else
+      for (std::int64_t i = 0; i < count; ++i) t[i * st] = core::convert<To>(f[i * sf]);
+  };
+  if (loops.rank == 1) {
+    base::parallel_for(out.numel(), kCheapGrain,
+                       [&](std::int64_t begin, std::int64_t end) { run(from + begin * sf, to + begin * st, end - begin); });
+    return;
+  }
+  base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
+    Place<2> place(loops, begin);
+    for (std::int64_t row = begin; row < end; ++row, place.next())
+      run(from + place.offset[0], to + place.offset[1], inner);
+  });
+}
+
+}  // namespace
+
+void copy(const TensorImpl& x, TensorImpl& out) {
+  const std::int64_t total = out.numel();
+  if (total == 0) return;
+  if (x.dtype != out.dtype) {
+    core::visit(x.dtype, [&]<class From>(core::Type<From>) {
+      core::visit(out.dtype, [&]<class To>(core::Type<To>) { convert_values<From, To>(x, out); });
+    });
+    return;
+  }
+  const Loops<2> loops(out.shape, {&x, &out});
+  const std::int64_t element = size_of(out.dtype);
+  if (element == 4) copy_words<std::uint32_t>(loops, total);
+  else if (element == 8) copy_words<std::uint64_t>(loops, total);
+  else copy_words<std::uint8_t>(loops, total);
+}
+
+void fill(TensorImpl& out, Scalar value) {
+  const core::Element element = core::to_element("fill", value, out.dtype, Where::current());
+  if (out.numel() == 0) return;
+  core::visit(out.dtype, [&]<class T>(core::Type<T>) {
+    T one;
+    std::memcpy(&one, element.bytes, sizeof one);
+    const Loops<1> loops(out.shape, {&out});
+    T* to = out.as<T>();
+    const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
+    base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
+      Place<1> place(loops, begin);
+      for (std::int64_t row = begin; row < end; ++row, place.next()) {
+        T* at = to + place.offset[0];
+        if (step == 1)
+          for (std::int64_t i = 0; i < inner; ++i) at[i] = one;
+        else
+          for (std::int64_t i = 0; i < inner; ++i) at[i * step] = one;
+      }
+    });
+  });
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,140 @@
+// Matrix products: OpenBLAS, and a kernel of our own for products too small to be worth its packing.
+//
+// OpenBLAS is held to one thread; large products are cut here, so that BLAS and kernels share one budget of threads.
+// Every element of the result is summed in the same order wherever the cuts are.
+#include <cblas.h>
+
+#include <algorithm>
+
+#include "lib/base/text.hpp"
+#include "lib/core/dispatch.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+/// One matrix: elements at data[i * row + j * column].
+template <class T>
+struct Matrix {
+  T* data;
+  std::int64_t row, column;
+};
+
+void hold_blas_to_one_thread() {
+  static const bool once = (openblas_set_num_threads(1), true);
+  (void)once;
+}
+
+int blas_int(std::int64_t size) {
+  if (size > INT32_MAX)
+    base::fail<BackendError>(Where::current(), "matmul: size ", size, " exceeds what OpenBLAS takes; it must be below 2^31.");
+  return static_cast<int>(size);
+}
+
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda, const float* b, int ldb,
+          float beta, float* c, int ldc) {
+  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda, const double* b, int ldb,
+          double beta, double* c, int ldc) {
+  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+}
+
+/// BLAS takes a matrix whose rows or whose columns are contiguous.
+template <class T>
+bool blas_takes(const Matrix<T>& x, std::int64_t rows, std::int64_t columns) {
+  return (x.column == 1 && x.row >= std::max<std::int64_t>(columns, 1)) ||
+         (x.row == 1 && x.column >= std::max<std::int64_t>(rows, 1));
+}
+
+template <class T>
+void blas_gemm(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
+               std::int64_t n, std::int64_t k, bool accumulate) {
+  const bool ta = a.column != 1 || a.row < k, tb = b.column != 1 || b.row < n;
+  gemm(ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), a.data,
+       blas_int(ta ? a.column : a.row), b.data, blas_int(tb ? b.column : b.row), T(accumulate), c, blas_int(c_row));
+}
+
+/// The right operand stays in the first-level cache, or the result in registers and the sums are long.
+bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return n * k <= 4096 || (m <= 64 && n <= 64);
+}
+
+template <class T>
+void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t m, std::int64_t n, std::int64_t k,
+              bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    if (!accumulate) std::fill(c, c + m * n, T(0));
+    return;
+  }
+  if (is_small(m, n, k) && b.column == 1) {
+    base::parallel_for((m + 5) / 6, 2 * kCheapGrain / (6 * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t first = begin * 6, rows = std::min(end * 6, m) - first;
+      simd().of<T>().small_gemm({a.data + first * a.row, a.row, a.column, b.data, b.row, c + first * n, n, rows, n, k,
+                                 accumulate});
+    });
+    return;
+  }
+  hold_blas_to_one_thread();
+  constexpr std::int64_t kBlasGrain = 1 << 21;  // multiplications worth a thread: some tens of microseconds
+  constexpr std::int64_t kEdge = 48;            // cuts fall on multiples of the inner kernels' rows and columns
+  const bool by_rows = m >= n;
+  const std::int64_t size = by_rows ? m : n, blocks = (size + kEdge - 1) / kEdge;
+  const std::int64_t block_work = kEdge * (by_rows ? n : m) * k;
+  const std::int64_t even = (blocks + threads() - 1) / threads();  // fewest cuts: each packs the other operand again
+  base::parallel_for(blocks, std::max(even, kBlasGrain / block_work + 1), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * kEdge, count = std::min(end * kEdge, size) - first;
+    if (by_rows) blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
+    else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, n, m, count, k, accumulate);
+  });
+}
+
+/// The operand itself if it can be multiplied as it stands, else a contiguous copy.
+Tensor usable(const TensorImpl& x, bool needs_unit_columns) {
+  const int r = x.rank();
+  const Matrix<const float> last{nullptr, x.strides[r - 2], x.strides[r - 1]};
+  const bool unit = last.column == 1 && last.row >= x.shape[r - 1];
+  if (needs_unit_columns ? unit : blas_takes(last, x.shape[r - 2], x.shape[r - 1]))
+    return core::make_view(x, x.shape, x.strides, 0, Where::current());
+  const Tensor result = core::make_tensor(x.shape, x.dtype, x.device(), Where::current());
+  copy(x, *result.impl());
+  return result;
+}
+
+/// Where matrix number `index` of the result's leading axes begins in an operand that broadcasts to them.
+std::int64_t batch_offset(const TensorImpl& x, const TensorImpl& out, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (int axis = out.rank() - 3; axis >= 0; --axis) {
+    const int own = axis - (out.rank() - x.rank());
+    if (own >= 0 && x.shape[own] != 1) offset += index % out.shape[axis] * x.strides[own];
+    index /= out.shape[axis];
+  }
+  return offset;
+}
+
+}  // namespace
+
+void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate) {
+  if (out.numel() == 0) return;
+  const int r = out.rank();
+  const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
+  const Tensor left = usable(a, false), right = usable(b, is_small(m, n, k));
+  const TensorImpl &x = *left.impl(), &y = *right.impl();
+  const std::int64_t batch = out.numel() / (m * n);
+  core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    const auto one = [&](std::int64_t i) {
+      const Matrix<const T> ma{x.as<T>() + batch_offset(x, out, i), x.strides[x.rank() - 2], x.strides[x.rank() - 1]};
+      const Matrix<const T> mb{y.as<T>() + batch_offset(y, out, i), y.strides[y.rank() - 2], y.strides[y.rank() - 1]};
+      multiply<T>(ma, mb, out.as<T>() + i * m * n, m, n, k, accumulate);
+    };
+    base::parallel_for(batch, batch >= threads() ? 2 * kCheapGrain / (m * n * (k + 1)) + 1 : batch,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; ++i) one(i);
+                       });
+  });
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,18 @@
+// AVX2 and FMA: compiled with their flags, called only where the processor has them.
+#include "lib/cpu/simd/kernels.hpp"
+
+#define CAPSTAN_ISA avx2
+#define CAPSTAN_ISA_XSIMD fma3<xsimd::avx2>
+#include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/loops.hpp"
+#include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/table.hpp"
+
+namespace capstan::on_cpu {
+
+const SimdKernels& avx2_kernels() {
+  static constexpr SimdKernels table{"avx2", avx2::make_kernels<float>(), avx2::make_kernels<double>()};
+  return table;
+}
+
+}  // namespace capstan::on_cpu

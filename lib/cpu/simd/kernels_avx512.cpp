@@ -1,0 +1,18 @@
+// AVX-512 (F, CD, BW, DQ, VL): compiled with their flags, called only where the processor has them.
+#include "lib/cpu/simd/kernels.hpp"
+
+#define CAPSTAN_ISA avx512
+#define CAPSTAN_ISA_XSIMD avx512bw
+#include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/loops.hpp"
+#include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/table.hpp"
+
+namespace capstan::on_cpu {
+
+const SimdKernels& avx512_kernels() {
+  static constexpr SimdKernels table{"avx512", avx512::make_kernels<float>(), avx512::make_kernels<double>()};
+  return table;
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,22 @@
+// The instruction set that every processor of the target has.
+#include "lib/cpu/simd/kernels.hpp"
+
+#define CAPSTAN_ISA baseline
+#if defined(__aarch64__)
+#define CAPSTAN_ISA_XSIMD neon64
+#else
+#define CAPSTAN_ISA_XSIMD sse2
+#endif
+#include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/loops.hpp"
+#include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/table.hpp"
+
+namespace capstan::on_cpu {
+
+const SimdKernels& baseline_kernels() {
+  static constexpr SimdKernels table{"baseline", baseline::make_kernels<float>(), baseline::make_kernels<double>()};
+  return table;
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,133 @@
+// Lanes<T>: as many values of T as one SIMD register holds, with the functions that the rules use.
+// Included once by each kernels_*.cpp, inside nothing, after CAPSTAN_ISA is defined; hence no include guard.
+//
+// It wraps xsimd so that every symbol carries the name of its instruction set (two files must never define the same
+// inline function with different instructions), and so that an old or missing xsimd costs speed and nothing else.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if CAPSTAN_HAS_XSIMD
+#include <xsimd/xsimd.hpp>
+#endif
+
+#include "lib/kernels/host_device.hpp"
+
+#define CAPSTAN_INLINE __attribute__((always_inline)) inline
+
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+#if CAPSTAN_HAS_XSIMD
+
+template <class T>
+using Batch = xsimd::batch<T, xsimd::CAPSTAN_ISA_XSIMD>;
+
+template <class T>
+struct Mask {
+  typename Batch<T>::batch_bool_type bits;
+};
+
+template <class T>
+struct Lanes {
+  static constexpr int size = static_cast<int>(Batch<T>::size);
+  Batch<T> v;
+  CAPSTAN_INLINE Lanes() = default;
+  CAPSTAN_INLINE explicit Lanes(Batch<T> b) : v(b) {}
+  CAPSTAN_INLINE explicit Lanes(double x) : v(static_cast<T>(x)) {}
+  CAPSTAN_INLINE explicit Lanes(float x) : v(static_cast<T>(x)) {}
+  CAPSTAN_INLINE explicit Lanes(int x) : v(static_cast<T>(x)) {}
+  CAPSTAN_INLINE static Lanes load(const T* p) { return Lanes(Batch<T>::load_unaligned(p)); }
+  CAPSTAN_INLINE void store(T* p) const { v.store_unaligned(p); }
+};
+
+template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v + b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
+template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator>=(Lanes<T> a, Lanes<T> b) { return {a.v >= b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { return {a.v == b.v}; }
+template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) {
+  return Lanes<T>(xsimd::select(c.bits, a.v, b.v));
+}
+template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
+  return Lanes<T>(xsimd::fma(a.v, b.v, c.v));
+}
+template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(xsimd::abs(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) { return Lanes<T>(xsimd::exp(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) { return Lanes<T>(xsimd::log(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) { return Lanes<T>(xsimd::sqrt(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(xsimd::tanh(x.v)); }
+
+#else  // one value at a time; the compiler may still vectorize the plain arithmetic
+
+template <class T>
+struct Mask {
+  bool bits;
+};
+template <class T>
+struct Lanes {
+  static constexpr int size = 1;
+  T v;
+  CAPSTAN_INLINE Lanes() = default;
+  template <class U> CAPSTAN_INLINE explicit Lanes(U x) : v(static_cast<T>(x)) {}
+  CAPSTAN_INLINE static Lanes load(const T* p) { return Lanes(*p); }
+  CAPSTAN_INLINE void store(T* p) const { *p = v; }
+};
+template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v + b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
+template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator>=(Lanes<T> a, Lanes<T> b) { return {a.v >= b.v}; }
+template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { return {a.v == b.v}; }
+template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) { return c.bits ? a : b; }
+template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) { return a * b + c; }
+template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(kernels::abs(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) { return Lanes<T>(kernels::exp(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) { return Lanes<T>(kernels::log(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) { return Lanes<T>(kernels::sqrt(x.v)); }
+template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(kernels::tanh(x.v)); }
+
+#endif
+
+/// xsimd's pow loses digits as the exponent grows, so this one asks the C library for each lane.
+template <class T> CAPSTAN_INLINE Lanes<T> pow(Lanes<T> x, Lanes<T> y) {
+  T a[Lanes<T>::size], b[Lanes<T>::size];
+  x.store(a);
+  y.store(b);
+  for (int i = 0; i < Lanes<T>::size; ++i) a[i] = kernels::pow(a[i], b[i]);
+  return Lanes<T>::load(a);
+}
+
+// The first `count` (1 .. size) lanes; the others are zero, and are not written.
+template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t count) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)));
+  else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p)));
+#else
+  T part[Lanes<T>::size] = {};
+  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return Lanes<T>::load(part);
+#endif
+}
+template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t count) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), x.v);
+  else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), x.v);
+#else
+  T part[Lanes<T>::size];
+  x.store(part);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = part[i];
+#endif
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

@@ -1,0 +1,274 @@
+// Loops over contiguous values, built from the rules. Included by kernels_*.cpp behind lanes.hpp.
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+template <class Op, class T>
+void unary(const T* x, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) Op::forward(L::load(x + i)).store(y + i);
+  if (i < count) store_part(Op::forward(load_part(x + i, count - i)), y + i, count - i);
+}
+
+template <class Op, class T>
+void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
+  using L = Lanes<T>;
+  if constexpr (Op::saves == kernels::Saves::nothing) saved = grad;
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) Op::backward(L::load(grad + i), L::load(saved + i)).store(out + i);
+  if (i < count)
+    store_part(Op::backward(load_part(grad + i, count - i), load_part(saved + i, count - i)), out + i, count - i);
+}
+
+template <class Op, class T, bool OneA, bool OneB>
+CAPSTAN_INLINE void binary_loop(const T* a, const T* b, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  const L a0(*a), b0(*b);
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size)
+    Op::forward(OneA ? a0 : L::load(a + i), OneB ? b0 : L::load(b + i)).store(y + i);
+  if (i < count)
+    store_part(Op::forward(OneA ? a0 : load_part(a + i, count - i), OneB ? b0 : load_part(b + i, count - i)), y + i,
+               count - i);
+}
+
+template <class Op, class T>
+void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count) {
+  if (count <= 0) return;
+  if (a_step != 0 && b_step != 0) binary_loop<Op, T, false, false>(a, b, y, count);
+  else if (a_step != 0) binary_loop<Op, T, false, true>(a, b, y, count);
+  else if (b_step != 0) binary_loop<Op, T, true, false>(a, b, y, count);
+  else binary_loop<Op, T, true, true>(a, b, y, count);
+}
+
+template <class T>
+CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
+  T parts[Lanes<T>::size];
+  x.store(parts);
+  for (int width = Lanes<T>::size / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
+  return parts[0];
+}
+
+// Blocks of 4096 values in eight registers, the blocks in double.
+template <class T>
+double sum(const T* x, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 8;
+  constexpr std::int64_t kBlock = 4096;
+  double total = 0;
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    L parts[kRegisters];
+    for (auto& part : parts) part = L(0);
+    std::int64_t i = begin;
+    for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
+      for (int r = 0; r < kRegisters; ++r) parts[r] = parts[r] + L::load(x + i + r * L::size);
+    for (; i + L::size <= end; i += L::size) parts[0] = parts[0] + L::load(x + i);
+    if (i < end) parts[1] = parts[1] + load_part(x + i, end - i);
+    for (int width = kRegisters / 2; width > 0; width /= 2)
+      for (int r = 0; r < width; ++r) parts[r] = parts[r] + parts[r + width];
+    total += static_cast<double>(add_lanes(parts[0]));
+  }
+  return total;
+}
+
+template <class Op, class T>
+T extreme(const T* x, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 4;
+  L best[kRegisters];
+  for (auto& part : best) part = L(x[0]);
+  std::int64_t i = 0;
+  for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
+    for (int r = 0; r < kRegisters; ++r) best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
+  for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
+  for (int r = 1; r < kRegisters; ++r) best[0] = Op::forward(best[0], best[r]);
+  T parts[L::size];
+  best[0].store(parts);
+  T result = parts[0];
+  for (int k = 1; k < L::size; ++k) result = Op::forward(result, parts[k]);
+  for (; i < count; ++i) result = Op::forward(result, x[i]);
+  return result;
+}
+
+// Adds up to 128 rows in registers, eight side by side, and that to the sums in double.
+template <class T>
+void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 8;
+  constexpr std::int64_t kBlock = 128, kWide = kRegisters * L::size;
+  T flat[kWide];
+  for (std::int64_t begin = 0; begin < row_count; begin += kBlock) {
+    const std::int64_t end = begin + kBlock < row_count ? begin + kBlock : row_count;
+    std::int64_t j = 0;
+    for (; j + kWide <= count; j += kWide) {
+      L parts[kRegisters];
+      for (auto& part : parts) part = L(0);
+      for (std::int64_t row = begin; row < end; ++row)
+        for (int r = 0; r < kRegisters; ++r) parts[r] = parts[r] + L::load(rows + row * row_step + j + r * L::size);
+      for (int r = 0; r < kRegisters; ++r) parts[r].store(flat + r * L::size);
+      for (std::int64_t k = 0; k < kWide; ++k) sums[j + k] += static_cast<double>(flat[k]);
+    }
+    for (; j < count; j += L::size) {
+      const std::int64_t width = count - j < L::size ? count - j : L::size;
+      L part(0);
+      for (std::int64_t row = begin; row < end; ++row)
+        part = part + (width == L::size ? L::load(rows + row * row_step + j) : load_part(rows + row * row_step + j, width));
+      part.store(flat);
+      for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
+    }
+  }
+}
+
+template <class Op, class T>
+void extreme_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
+  for (std::int64_t row = 0; row < row_count; ++row) binary<Op, T>(best, 1, rows + row * row_step, 1, best, count);
+}
+
+template <class T>
+void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
+  using L = Lanes<T>;
+  const L s(shift), f(scale);
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) (exp(L::load(x + i) - s) * f).store(out + i);
+  if (i < count) store_part(exp(load_part(x + i, count - i) - s) * f, out + i, count - i);
+}
+
+/// Writes exp(x - largest) to y if y is not null, and returns the sum.
+template <class T>
+CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr std::int64_t kBlock = 4096;
+  const L shift(largest);
+  double total = 0;
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    L part0(0), part1(0);
+    std::int64_t i = begin;
+    for (; i + 2 * L::size <= end; i += 2 * L::size) {
+      const L e0 = exp(L::load(x + i) - shift), e1 = exp(L::load(x + i + L::size) - shift);
+      if (y != nullptr) e0.store(y + i), e1.store(y + i + L::size);
+      part0 = part0 + e0;
+      part1 = part1 + e1;
+    }
+    for (; i < end; i += L::size) {
+      const std::int64_t width = end - i < L::size ? end - i : L::size;
+      T flat[L::size];
+      exp(load_part(x + i, width) - shift).store(flat);
+      for (std::int64_t k = 0; k < width; ++k) {
+        if (y != nullptr) y[i + k] = flat[k];
+        total += static_cast<double>(flat[k]);
+      }
+    }
+    total += static_cast<double>(add_lanes(part0 + part1));
+  }
+  return total;
+}
+
+template <class T>
+CAPSTAN_INLINE T finite_or_zero(T x) {
+  return x - x == T(0) ? x : T(0);
+}
+
+template <class T>
+T logsumexp(const T* x, std::int64_t count) {
+  const T largest = extreme<kernels::Maximum>(x, count);
+  const T shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
+  return static_cast<T>(kernels::log(sum_of_exp<T>(x, shift, nullptr, count)) + static_cast<double>(shift));
+}
+
+template <class T>
+void softmax(const T* x, T* y, std::int64_t count) {
+  const T largest = extreme<kernels::Maximum>(x, count);
+  const double total = sum_of_exp(x, largest, y, count);
+  const T scale = static_cast<T>(1 / total);
+  binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
+}
+
+template <class T>
+void log_softmax(const T* x, T* y, std::int64_t count) {
+  // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
+  const T largest = extreme<kernels::Maximum>(x, count);
+  const T rest = static_cast<T>(kernels::log(sum_of_exp<T>(x, largest, nullptr, count)));
+  using L = Lanes<T>;
+  const L shift(largest), sub(rest);
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) ((L::load(x + i) - shift) - sub).store(y + i);
+  if (i < count) store_part((load_part(x + i, count - i) - shift) - sub, y + i, count - i);
+}
+
+template <class T>
+void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
+  using L = Lanes<T>;
+  L part(0);
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) part = fma(L::load(grad + i), L::load(y + i), part);
+  if (i < count) part = fma(load_part(grad + i, count - i), load_part(y + i, count - i), part);
+  const L dot(add_lanes(part));
+  for (i = 0; i + L::size <= count; i += L::size) ((L::load(grad + i) - dot) * L::load(y + i)).store(out + i);
+  if (i < count) store_part((load_part(grad + i, count - i) - dot) * load_part(y + i, count - i), out + i, count - i);
+}
+
+template <class T>
+void log_softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
+  using L = Lanes<T>;
+  const L total(static_cast<T>(sum(grad, count)));
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) (L::load(grad + i) - exp(L::load(y + i)) * total).store(out + i);
+  if (i < count) store_part(load_part(grad + i, count - i) - exp(load_part(y + i, count - i)) * total, out + i, count - i);
+}
+
+// --- optimizers ---
+
+template <class T>
+CAPSTAN_INLINE void adam_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& m, Lanes<T>& v, const AdamStep& s) {
+  using L = Lanes<T>;
+  g = fma(L(s.weight_decay), p, g);
+  m = fma(L(s.beta1), m, L(1 - s.beta1) * g);
+  v = fma(L(s.beta2), v, L(1 - s.beta2) * g * g);
+  p = p - L(s.learning_rate * s.mean_scale) * m / (sqrt(v * L(s.square_scale)) + L(s.epsilon));
+}
+
+template <class T>
+void adam(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& s) {
+  using L = Lanes<T>;
+  for (std::int64_t i = 0; i < count; i += L::size) {
+    const std::int64_t width = count - i < L::size ? count - i : L::size;
+    if (width == L::size) {
+      L lp = L::load(p + i), lm = L::load(m + i), lv = L::load(v + i);
+      adam_lanes(lp, L::load(g + i), lm, lv, s);
+      lp.store(p + i), lm.store(m + i), lv.store(v + i);
+    } else {
+      L lp = load_part(p + i, width), lm = load_part(m + i, width), lv = load_part(v + i, width);
+      adam_lanes(lp, load_part(g + i, width), lm, lv, s);
+      store_part(lp, p + i, width), store_part(lm, m + i, width), store_part(lv, v + i, width);
+    }
+  }
+}
+
+template <class T>
+CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& velocity, const SgdStep& s) {
+  using L = Lanes<T>;
+  g = fma(L(s.weight_decay), p, g);
+  if (s.momentum != 0) {
+    velocity = s.first ? g : fma(L(s.momentum), velocity, g);
+    g = s.nesterov ? fma(L(s.momentum), velocity, g) : velocity;
+  }
+  p = p - L(s.learning_rate) * g;
+}
+
+template <class T>
+void sgd(T* p, const T* g, T* velocity, std::int64_t count, const SgdStep& s) {
+  using L = Lanes<T>;
+  for (std::int64_t i = 0; i < count; i += L::size) {
+    const std::int64_t width = count - i < L::size ? count - i : L::size;
+    L lp = load_part(p + i, width), lv = velocity != nullptr ? load_part(velocity + i, width) : L(0);
+    sgd_lanes(lp, load_part(g + i, width), lv, s);
+    store_part(lp, p + i, width);
+    if (velocity != nullptr) store_part(lv, velocity + i, width);
+  }
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

@@ -1,0 +1,221 @@
+// mnist: tells handwritten digits apart, first with softmax regression, then with a network of three layers.
+// Shows: reading IDX files, shuffled batches with permutation and gather, SGD and Adam, dropout in training only.
+// Prints: the progress, then the share of the 10,000 test images that each model gets right: about 92 % after 1000
+//         steps of 100 images for the regression, about 98 % for the network. Draws the curves.
+// Fails:  if either model is clearly below that; with code 2 if the data files are not there.
+#include <capstan/capstan.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "samples/support/chart.hpp"
+#include "samples/support/progress.hpp"
+
+namespace cs = capstan;
+
+struct SoftmaxRegression {
+  cs::nn::Linear layer{784, 10, {.weight_init = cs::nn::init::zeros()}};
+
+  cs::Tensor operator()(const cs::Tensor& images) { return layer(images); }  // [batch, 784] -> [batch, 10]
+};
+
+struct ThreeLayers {
+  cs::nn::Linear fc1{784, 256, {.weight_init = cs::nn::init::he_normal()}};
+  cs::nn::Linear fc2{256, 128, {.weight_init = cs::nn::init::he_normal()}};
+  cs::nn::Linear fc3{128, 10};
+  cs::nn::Dropout drop{{.keep = 0.75}};
+
+  cs::Tensor operator()(const cs::Tensor& images) {  // [batch, 784] -> [batch, 10]
+    const cs::Tensor h = drop(cs::relu(fc1(images)));
+    return fc3(drop(cs::relu(fc2(h))));
+  }
+};
+
+namespace {
+
+constexpr std::int64_t kBatch = 100, kRegressionSteps = 1000, kTestEvery = 200;
+constexpr double kRegressionAccuracy = 0.905;
+constexpr const char* kFiles[] = {"train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz",
+                                  "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"};
+
+struct Options {
+  std::string data = "data/mnist", picture = "mnist.svg";
+  std::int64_t epochs = 12;
+  double check_accuracy = 0.975;
+  std::uint64_t seed = 1;
+  int threads = 0;
+};
+
+struct Images {
+  cs::Tensor pixels;  // float32 [count, 784], 0 to 1
+  cs::Tensor labels;  // int64 [count]
+};
+
+struct Curves {
+  support::Series loss, accuracy;
+};
+
+// --- data --------------------------------------------------------------------------------------------------------
+
+/// The file as published or unpacked; an empty path if there is neither.
+std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name) {
+  for (const std::string& candidate : {name, name.substr(0, name.size() - 3)})
+    if (std::filesystem::is_regular_file(folder / candidate)) return folder / candidate;
+  return {};
+}
+
+bool files_are_there(const std::string& folder) {
+  const bool found = std::all_of(std::begin(kFiles), std::end(kFiles),
+                                 [&](const char* name) { return !find_file(folder, name).empty(); });
+  if (found) return true;
+  std::fprintf(stderr, "mnist: the MNIST files are not all in the folder %s. Needed, as published or unpacked:\n",
+               folder.c_str());
+  for (const char* name : kFiles)
+    std::fprintf(stderr, "  %s%s\n", name, find_file(folder, name).empty() ? "   (missing)" : "");
+  std::fprintf(stderr,
+               "The publisher is http://yann.lecun.com/exdb/mnist/, a mirror is\n"
+               "https://ossci-datasets.s3.amazonaws.com/mnist/. Name their folder with --data DIR.\n");
+  return false;
+}
+
+Images read_images(const std::string& folder, const char* images, const char* labels) {
+  const cs::Tensor pixels = cs::io::read_idx(find_file(folder, images).string());
+  return {cs::reshape(cs::cast(pixels, cs::DType::float32), {-1, 784}) / 255,
+          cs::cast(cs::io::read_idx(find_file(folder, labels).string()), cs::DType::int64)};
+}
+
+/// Batches of all images, in a new order for each pass.
+class Batches {
+ public:
+  Batches(const Images& images, std::uint64_t seed) : images_(images), rng_(seed) {}
+
+  Images next() {
+    const std::int64_t count = images_.labels.size(0);
+    if (!order_.defined() || used_ + kBatch > count) {
+      order_ = cs::permutation(count, rng_);
+      used_ = 0;
+    }
+    const cs::Tensor chosen = cs::narrow(order_, 0, used_, kBatch);
+    used_ += kBatch;
+    return {cs::gather(images_.pixels, chosen), cs::gather(images_.labels, chosen)};
+  }
+
+ private:
+  Images images_;
+  cs::Rng rng_;
+  cs::Tensor order_;
+  std::int64_t used_ = 0;
+};
+
+// --- training ----------------------------------------------------------------------------------------------------
+
+template <class Model>
+double accuracy_of(Model& model, const Images& images) {
+  cs::nn::set_training(model, false);
+  const cs::Tensor answers = cs::argmax(model(images.pixels), 1);
+  cs::nn::set_training(model, true);
+  return cs::mean(cs::cast(cs::equal(answers, images.labels), cs::DType::float32)).item<float>();
+}
+
+/// Trains and returns the accuracy on the test images. `rate(share)` is the learning rate after that share of steps.
+template <class Model, class Optimizer, class Rate>
+double train(const char* title, Model& model, Optimizer& optimizer, std::int64_t steps, Batches batches,
+             const Images& test, Rate rate, Curves& curves) {
+  support::Progress progress(title, steps);
+  double accuracy = 0;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    const Images batch = batches.next();
+    cs::GradientTape tape;
+    const cs::Tensor loss = cs::mean(cs::sparse_softmax_cross_entropy(model(batch.pixels), batch.labels));
+    const std::vector<cs::Tensor> gradients = tape.gradient(loss, optimizer.parameters());
+    optimizer.options().learning_rate = rate(static_cast<double>(step - 1) / static_cast<double>(steps));
+    optimizer.apply(gradients);
+
+    const double loss_value = loss.item<float>();
+    curves.loss.add(static_cast<double>(step), loss_value);
+    if (step % kTestEvery == 0 || step == steps) {
+      accuracy = accuracy_of(model, test);
+      curves.accuracy.add(static_cast<double>(step), accuracy);
+    }
+    if (progress.due(step)) progress.show(step, {{"loss", loss_value}, {"test accuracy", accuracy}});
+  }
+  return accuracy;
+}
+
+double train_regression(const Images& training, const Images& test, const Options& options, Curves& curves) {
+  SoftmaxRegression model;
+  cs::optim::Sgd sgd(cs::nn::parameters(model), {.learning_rate = 0.5});
+  return train("softmax regression", model, sgd, kRegressionSteps, Batches(training, options.seed), test,
+               [](double) { return 0.5; }, curves);
+}
+
+double train_three_layers(const Images& training, const Images& test, const Options& options, Curves& curves) {
+  ThreeLayers model;
+  cs::optim::Adam adam(cs::nn::parameters(model), {.learning_rate = 1e-3});
+  const std::int64_t steps = options.epochs * (training.labels.size(0) / kBatch);
+  return train("three layers", model, adam, steps, Batches(training, options.seed + 1), test,
+               [](double share) { return 1e-5 + 0.5e-3 * (1 + std::cos(std::numbers::pi * share)); }, curves);
+}
+
+void draw(const std::string& path, Curves regression, Curves layers) {
+  support::Chart chart{"Handwritten digits (MNIST)", "step", {}};
+  chart.panels.push_back({.label = "loss", .log_scale = true,
+                          .series = {std::move(regression.loss), std::move(layers.loss)}});
+  chart.panels.push_back({.label = "accuracy on the test images", .low = 0.86, .high = 1.0,
+                          .series = {std::move(regression.accuracy), std::move(layers.accuracy)}});
+  support::write_svg(path, chart);
+  std::printf("the curves are in %s\n", path.c_str());
+}
+
+int run(const Options& options) {
+  if (!files_are_there(options.data)) return 2;
+  if (options.threads > 0) cs::set_threads(options.threads);
+  cs::seed(options.seed);
+  const Images training = read_images(options.data, kFiles[0], kFiles[1]);
+  const Images test = read_images(options.data, kFiles[2], kFiles[3]);
+
+  Curves regression{{"softmax regression", {}, {}}, {"softmax regression", {}, {}}};
+  Curves layers{{"three layers", {}, {}}, {"three layers", {}, {}}};
+  const double simple = train_regression(training, test, options, regression);
+  const double deep = train_three_layers(training, test, options, layers);
+  std::printf("test accuracy: softmax regression %.2f %%, three layers %.2f %%\n", 100 * simple, 100 * deep);
+  draw(options.picture, std::move(regression), std::move(layers));
+
+  if (simple >= kRegressionAccuracy && deep >= options.check_accuracy) return 0;
+  std::printf("mnist: expected at least %.2f %% and %.2f %%\n", 100 * kRegressionAccuracy,
+              100 * options.check_accuracy);
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Trains two classifiers of handwritten digits."};
+  app.add_option("--data", options.data, "folder of the four MNIST files")->capture_default_str();
+  app.add_option("--epochs", options.epochs, "passes over the training images, for the network")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.seed, "of the weights, the order and dropout")->capture_default_str();
+  app.add_option("--threads", options.threads, "0: the library's default")->capture_default_str();
+  app.add_option("--picture", options.picture, "SVG file for the learning curves")->capture_default_str();
+  app.add_option("--check-accuracy", options.check_accuracy, "fail if the network is right less often")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(options);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "mnist: %s\n", error.what());
+    return 2;
+  }
+}

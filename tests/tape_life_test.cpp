@@ -1,0 +1,312 @@
+// How gradient tapes nest, move, end, cross threads and grow; what they keep and print.
+#include "tests/support.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// dy/dx where y is x added to itself that many times.
+double slope_of_chain(int length) {
+  const Tensor x(1.0);
+  GradientTape tape;
+  tape.watch(x);
+  Tensor y = x;
+  for (int i = 0; i < length; ++i) y = y + x;
+  return number(tape.gradient(y, x));
+}
+
+void use_a_tape(const Tensor& x) {
+  GradientTape tape;
+  tape.watch(x);
+  CHECK(same(tape.gradient(x * x, x), x + x));
+}
+
+/// Fifty steps of gradient descent on a small network; the parameters in the end.
+std::vector<double> trained(std::uint64_t seed) {
+  Rng rng(seed);
+  nn::Linear hidden(3, 8, {}, rng), out(8, 1, {}, rng);
+  const Tensor x = uniform({16, 3}, -1, 1, rng), target = sum(x, 1, {.keepdims = true});
+  optim::Sgd sgd({hidden.weight, hidden.bias, out.weight, out.bias}, {.learning_rate = 0.05});
+  for (int step = 0; step < 50; ++step) {
+    GradientTape tape;
+    const Tensor loss = mse(out(tanh(hidden(x))), target);
+    sgd.apply(tape.gradient(loss, sgd.parameters()));
+  }
+  std::vector<double> all = values(hidden.weight);
+  const std::vector<double> more = values(out.weight);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+// --- nesting ---------------------------------------------------------------------------------------------------
+
+TEST_CASE("three nested tapes give three derivatives of x^4", "[tape]") {
+  Parameter x(2.0);
+  GradientTape third;
+  Tensor d1, d2;
+  {
+    GradientTape second;
+    {
+      GradientTape first;
+      d1 = first.gradient(pow(x, 4), x);
+    }
+    CHECK(number(d1) == 32);  // 4 x^3
+    d2 = second.gradient(d1, x);
+  }
+  CHECK(number(d2) == 48);                     // 12 x^2
+  CHECK(number(third.gradient(d2, x)) == 48);  // 24 x
+}
+
+TEST_CASE("the replay of an inner tape is recorded only by outer tapes that watch", "[tape]") {
+  const Tensor x(3.0);
+  GradientTape outer;
+  GradientTape inner;
+  inner.watch(x);
+  const Tensor slope = inner.gradient(x * x * x, x);
+  CHECK(number(slope) == 27);
+  CHECK(outer.size() == 0);
+  CHECK_THROWS_AS(outer.gradient(slope, x), TapeError);
+}
+
+TEST_CASE("tapes side by side record each for itself", "[tape]") {
+  const Tensor x(3.0), y(5.0);
+  GradientTape of_x, of_y;
+  of_x.watch(x);
+  of_y.watch(y);
+  const Tensor z = x * y;
+  CHECK(number(of_x.gradient(z, x)) == 5);
+  CHECK(number(of_y.gradient(z, y)) == 3);
+}
+
+TEST_CASE("an inner tape can be asked after more was recorded on the outer one", "[tape]") {
+  const Tensor x(2.0);
+  GradientTape outer{{.persistent = true}}, inner{{.persistent = true}};
+  outer.watch(x);
+  inner.watch(x);
+  const Tensor y = x * x * x;
+  const Tensor first = inner.gradient(y, x);  // 3 x^2
+  const Tensor mixed = first * y;             // 3 x^5
+  CHECK(number(outer.gradient(mixed, x)) == 240);  // 15 x^4
+  CHECK(number(inner.gradient(mixed, x)) == 144);  // `first` was not recorded by inner itself: first * 3 x^2
+}
+
+// --- ends and moves --------------------------------------------------------------------------------------------
+
+TEST_CASE("tapes may end in any order", "[tape]") {
+  const Tensor x(3.0);
+  auto a = std::make_unique<GradientTape>();
+  auto b = std::make_unique<GradientTape>();
+  auto c = std::make_unique<GradientTape>();
+  for (const auto* tape : {&a, &b, &c}) (*tape)->watch(x);
+  const Tensor before = x * x;
+  a.reset();  // the oldest first
+  const Tensor between = before * x;
+  c.reset();  // then the youngest
+  const Tensor after = between * x;
+  CHECK(number(b->gradient(after, x)) == 4 * 27);
+}
+
+TEST_CASE("a moved tape records on in its new place", "[tape]") {
+  const Tensor x(3.0);
+  GradientTape first;
+  first.watch(x);
+  const Tensor before = x * x;
+  GradientTape second = std::move(first);
+  const Tensor after = before * x;
+  CHECK(second.size() == 2);
+  first = GradientTape();  // a moved-from tape can be assigned to
+  first.watch(x);
+  const Tensor later = after * 2;
+  CHECK(first.size() == 0);  // x itself was not used since
+  CHECK(number(second.gradient(later, x)) == 54);
+}
+
+TEST_CASE("assigning a tape ends what was recorded before", "[tape]") {
+  const Tensor x(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x * x;
+  tape = GradientTape();
+  CHECK(tape.size() == 0);
+  CHECK_THROWS_AS(tape.gradient(y, x), TapeError);
+  tape.watch(x);
+  CHECK(number(tape.gradient(x * x, x)) == 6);
+}
+
+TEST_CASE("a vector of tapes can grow while they record", "[tape]") {
+  const Tensor x(2.0);
+  std::vector<GradientTape> tapes;
+  Tensor y = x;
+  for (int i = 0; i < 10; ++i) {
+    tapes.emplace_back();
+    tapes.back().watch(x);
+    y = y * x;
+  }
+  for (int i = 0; i < 10; ++i) CHECK(tapes[static_cast<std::size_t>(i)].size() == 10 - i);
+  CHECK(number(tapes.front().gradient(y, x)) == 11 * 1024);  // y = x^11
+}
+
+TEST_CASE("tensors outlive the tape that recorded them", "[tape]") {
+  const Tensor x(3.0);
+  Tensor y;
+  {
+    GradientTape tape;
+    tape.watch(x);
+    y = x * x;
+  }
+  CHECK(number(y + x) == 12);
+  GradientTape later;
+  later.watch(x);
+  CHECK_THROWS_AS(later.gradient(y, x), TapeError);  // y stood on the other tape
+}
+
+TEST_CASE("a tape gives its memory back when it ends, spent or not", "[tape]") {
+  const Tensor x = ones({1000});
+  use_a_tape(x);  // what a thread keeps for its tapes is there from now on
+  for (const bool ask : {false, true}) {
+    const std::int64_t before = memory::stats().in_use;
+    {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = exp(x) * exp(x);
+      if (ask) tape.gradient(y, x);
+      CHECK(memory::stats().in_use > before);
+    }
+    CHECK(memory::stats().in_use == before);
+  }
+}
+
+TEST_CASE("an operation that throws leaves the tape as it was", "[tape]") {
+  const Tensor x = {1.0, 2.0}, longer = {1.0, 2.0, 3.0};
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x * x;
+  const std::int64_t size = tape.size(), kept = tape.bytes_kept();
+  CHECK_THROWS_AS(y + longer, ShapeError);
+  CHECK_THROWS_AS(gather(y, Tensor{7}), IndexError);
+  CHECK_THROWS_AS(mse(y, longer), ShapeError);
+  CHECK(tape.size() == size);
+  CHECK(tape.bytes_kept() == kept);
+  CHECK(same(tape.gradient(y * 2, x), {4.0, 8.0}));
+}
+
+// --- threads ---------------------------------------------------------------------------------------------------
+
+TEST_CASE("a tape hears only its own thread", "[tape][threads]") {
+  const Tensor x(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  double elsewhere = 0;
+  std::thread([&] { elsewhere = number(x * x); }).join();
+  CHECK(elsewhere == 9);
+  CHECK(tape.size() == 0);
+}
+
+TEST_CASE("a tape may be destroyed on another thread", "[tape][threads]") {
+  const Tensor x = ones({1000});
+  use_a_tape(x);
+  const std::int64_t before = memory::stats().in_use;
+  {
+    auto tape = std::make_unique<GradientTape>();
+    tape->watch(x);
+    const Tensor y = exp(x) * x;
+    std::thread([moved = std::move(tape)]() mutable { moved.reset(); }).join();
+  }
+  use_a_tape(x);  // the thread uses a tape again, and lets go of the other's memory
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("two threads train two models as each would alone", "[tape][threads]") {
+  const std::vector<double> alone_1 = trained(1), alone_2 = trained(2);
+  std::vector<double> together_1, together_2;
+  std::thread first([&] { together_1 = trained(1); });
+  std::thread second([&] { together_2 = trained(2); });
+  first.join();
+  second.join();
+  CHECK(same_bits(alone_1, together_1));
+  CHECK(same_bits(alone_2, together_2));
+  CHECK_FALSE(same_bits(alone_1, alone_2));
+}
+
+// --- size ------------------------------------------------------------------------------------------------------
+
+TEST_CASE("a chain of a million operations replays without recursion, in linear time", "[tape]") {
+  const auto best_of_three = [](int length) {
+    double best = kInfinity;
+    for (int run = 0; run < 3; ++run) {
+      const auto start = std::chrono::steady_clock::now();
+      CHECK(slope_of_chain(length) == length + 1);
+      best = std::min(best, seconds_since(start));
+    }
+    return best;
+  };
+  const double half = best_of_three(500000), whole = best_of_three(1000000);
+  INFO(half << " s for half a million operations, " << whole << " s for a million");
+  CHECK(whole < 4 * half);
+}
+
+TEST_CASE("a tape keeps what its gradients need, and no more", "[tape]") {
+  const Tensor x = ones({1024}), y = ones({1024});  // 4096 bytes each
+  const auto kept_by = [&](const std::function<Tensor()>& compute) {
+    GradientTape tape;
+    tape.watch({x, y});
+    const Tensor result = compute();
+    CHECK(tape.size() == 1);
+    return tape.bytes_kept();
+  };
+  CHECK(kept_by([&] { return x + y; }) == 0);
+  CHECK(kept_by([&] { return -x; }) == 0);
+  CHECK(kept_by([&] { return x * 3; }) == 4);  // the number
+  CHECK(kept_by([&] { return sum(x); }) == 0);
+  CHECK(kept_by([&] { return reshape(x, {32, 32}); }) == 0);
+  CHECK(kept_by([&] { return exp(x); }) == 4096);      // the result
+  CHECK(kept_by([&] { return square(x); }) == 4096);   // the operand
+  CHECK(kept_by([&] { return x * y; }) == 2 * 4096);   // both operands
+  CHECK(kept_by([&] { return x * x; }) == 4096);       // one storage counts once
+}
+
+TEST_CASE("a tape prints one line an operation, each with the line of its operator", "[tape]") {
+  const Tensor x = {{1.0f, 2.0f, 3.0f}};
+  GradientTape tape;
+  tape.watch(x);
+  // clang-format off
+  const int line = __LINE__ + 1;
+  const Tensor y = x * x * x
+                   + x
+                   + 2;
+  // clang-format on
+  const Tensor z = sum(exp(y));
+  std::ostringstream out;
+  out << tape;
+
+  std::vector<std::string> lines;
+  std::istringstream in(out.str());
+  for (std::string text; std::getline(in, text);) lines.push_back(text);
+  const auto has = [&](std::size_t i, const std::string& part) {
+    INFO("line " << i << " of\n" << out.str() << "should have " << part);
+    CHECK((i < lines.size() && lines[i].find(part) != std::string::npos));
+  };
+  REQUIRE(tape.size() == 6);
+  CHECK(lines.size() == 6u);
+  const std::pair<const char*, int> expected[] = {{"mul", line},     {"mul", line},     {"add", line + 1},
+                                                  {"add", line + 2}, {"exp", line + 4}, {"sum", line + 4}};
+  for (std::size_t i = 0; i < 6; ++i) {
+    has(i, expected[i].first);
+    has(i, "tape_life_test.cpp:" + std::to_string(expected[i].second));
+    has(i, i == 5 ? "[]" : "[1, 3]");
+  }
+  has(4, "12");  // exp keeps its three float32 results
+}

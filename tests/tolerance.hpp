@@ -1,0 +1,40 @@
+#pragma once
+// Every tolerance of the tests, named and explained in one place.
+
+namespace tests::tolerance {
+
+// Golden files (PyTorch in float64): the largest error relative to the largest expected value.
+inline constexpr double golden64 = 1e-10;
+// The same in float32: this many times the error that PyTorch itself made there ...
+inline constexpr double golden32_factor = 8;
+// ... plus this much ...
+inline constexpr double golden32_floor = 1e-6;
+// ... and no verdict where PyTorch's own error exceeds this.
+inline constexpr double golden32_no_verdict = 1e-3;
+// Ten optimizer steps in float32: one rounding of 6e-8 a step, and what Adam's quotient makes of it.
+inline constexpr double trajectory32 = 1e-5;
+
+// Central differences in float64: the step, relative to max(1, |x|).
+inline constexpr double difference_step = 1e-5;
+// Truncation is step^2 * f''' / 6 = 2e-11 * f''', rounding 1e-16 * |f| / step = 1e-11 * |f|; |f| and f''' stay below 1e4.
+inline constexpr double gradient = 1e-6;
+
+// Units in the last place that elementwise functions promise.
+inline constexpr double elementwise_ulps = 4;
+// A handful of roundings in a row, relative.
+inline constexpr double roundings64 = 1e-13;
+inline constexpr double roundings32 = 4e-6;
+// Published values carry six to eight digits.
+inline constexpr double published = 1e-5;
+
+// Sums of n values in blocks of double: the result is rounded once, relative to the sum of magnitudes.
+inline constexpr double blocked_sum32 = 2e-7;
+inline constexpr double blocked_sum64 = 1e-14;
+// Products of matrices with inner sizes up to a few hundred, relative to the largest value.
+inline constexpr double product32 = 2e-6;
+inline constexpr double product64 = 1e-13;
+
+// Moments of random numbers, in standard errors: passes by chance all but once in 10^9 draws of the seed.
+inline constexpr double standard_errors = 6;
+
+}  // namespace tests::tolerance
