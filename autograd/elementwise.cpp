@@ -206,8 +206,6 @@ CAPSTAN_SCALAR_ON_THE_LEFT(<, less)
 CAPSTAN_SCALAR_ON_THE_LEFT(<=, less_equal)
 CAPSTAN_SCALAR_ON_THE_LEFT(>, greater)
 CAPSTAN_SCALAR_ON_THE_LEFT(>=, greater_equal)
-CAPSTAN_SCALAR_ON_THE_LEFT(==, equal)
-CAPSTAN_SCALAR_ON_THE_LEFT(!=, not_equal)
 #undef CAPSTAN_SCALAR_ON_THE_LEFT
 
 // --- with a condition, between types, within limits ---

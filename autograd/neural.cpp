@@ -94,7 +94,7 @@ namespace {
 constexpr std::int64_t kLargestFused = 256;
 
 /// The same in ordinary operations: for large sizes, and for gradients that an outer tape must follow.
-Tensor rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
+RnnResult rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
                     Activation activation, Where where) {
   const std::vector<Tensor> inputs = unstack(linear(x, wx, b, where), 1, where);
   std::vector<Tensor> states;
@@ -105,7 +105,7 @@ Tensor rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const T
     h = activation == Activation::relu ? relu(pre, where) : tanh(pre, where);
     states.push_back(h);
   }
-  return stack(states, 1, where);
+  return {stack(states, 1, where), h};
 }
 
 void rnn_replay_by_steps(Replay& r, Activation activation) {
@@ -113,8 +113,11 @@ void rnn_replay_by_steps(Replay& r, Activation activation) {
   GradientTape inner({.watch_parameters = false}, where);
   const Tensor inputs[] = {r.saved(0), r.saved(1), r.saved(2), r.saved(3), r.saved(4)};
   for (const Tensor& input : inputs) inner.watch(input, where);
-  const Tensor h = rnn_by_steps(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], activation, where);
-  std::vector<Tensor> gradients = inner.gradient(h, std::span<const Tensor>(inputs), {.output_gradient = r.grad()}, where);
+  const RnnResult h = rnn_by_steps(inputs[0], inputs[1], inputs[2], inputs[3], inputs[4], activation, where);
+  const Tensor outputs_seed = r.grad(0).defined() ? r.grad(0) : zeros_like(h.outputs, where);
+  const Tensor last_seed = r.grad(1).defined() ? r.grad(1) : zeros_like(h.last, where);
+  const Tensor seeds[] = {outputs_seed, last_seed};
+  std::vector<Tensor> gradients = inner.gradient({h.outputs, h.last}, inputs, seeds, Unconnected::undefined, where);
   for (int i = 0; i < 5; ++i)
     if (r.needs(i)) r.give(i, std::move(gradients[static_cast<std::size_t>(i)]));
 }
@@ -125,12 +128,13 @@ void rnn_replay(Replay& r) {
   if (listening()) return rnn_replay_by_steps(r, activation);
   const Tensor x = autograd::dense(r.saved(0), where), h0 = autograd::dense(r.saved(1), where);
   const Tensor wx = autograd::dense(r.saved(2), where), wh = autograd::dense(r.saved(3), where);
-  const Tensor &h = r.saved(5), grad = autograd::dense(r.grad(), where);
+  const Tensor grad = r.grad(0).defined() ? autograd::dense(r.grad(0), where) : Tensor();
+  const Tensor grad_last = r.grad(1).defined() ? autograd::dense(r.grad(1), where) : Tensor();
   Tensor dx = r.needs(0) ? autograd::result_like(*x.impl(), where) : Tensor();
   Tensor dh0 = autograd::result_like(*h0.impl(), where), dwx = autograd::result_like(*wx.impl(), where);
   Tensor dwh = autograd::result_like(*wh.impl(), where), db = autograd::result_like(*r.saved(4).impl(), where);
-  backend_of(*x.impl(), where).rnn_backward({*x.impl(), *h0.impl(), *wx.impl(), *wh.impl(), *h.impl(), *grad.impl(),
-                                             dx.impl(), *dh0.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
+  backend_of(*x.impl(), where).rnn_backward({*x.impl(), *h0.impl(), *wx.impl(), *wh.impl(), *r.saved(5).impl(), grad.impl(),
+                                             grad_last.impl(), dx.impl(), *dh0.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
                                              activation == Activation::relu});
   Tensor* const gradients[] = {&dx, &dh0, &dwx, &dwh, &db};
   for (int i = 0; i < 5; ++i)
@@ -161,7 +165,7 @@ void check_rnn(const Tensor* const (&tensors)[5], Where where) {
 
 }  // namespace
 
-Tensor rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b, Activation activation,
+RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b, Activation activation,
            Where where) {
   check_rnn({&x, &h0, &wx, &wh, &b}, where);
   const Shape& shape = x.shape();
@@ -172,8 +176,10 @@ Tensor rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh
                dwh = autograd::dense(wh, where), db = autograd::dense(b, where);
   backend_of(*x.impl(), where).rnn_forward({*dx.impl(), *dh.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
                                             activation == Activation::relu}, *out.impl());
-  record("rnn", where, &rnn_replay, {&x, &h0, &wx, &wh, &b}, {&out}, {&x, &h0, &wx, &wh, &b, &out}, activation);
-  return out;
+  const std::int64_t last_sizes[] = {shape[0], hidden}, last_strides[] = {shape[1] * hidden, 1};
+  Tensor last = core::make_view(*out.impl(), Shape(last_sizes, where), last_strides, (shape[1] - 1) * hidden, where);
+  record("rnn", where, &rnn_replay, {&x, &h0, &wx, &wh, &b}, {&out, &last}, {&x, &h0, &wx, &wh, &b, &out}, activation);
+  return {std::move(out), std::move(last)};
 }
 
 }  // namespace capstan

@@ -24,9 +24,8 @@ std::pair<Tensor, RnnCell::State> RnnCell::operator()(const Tensor& x, const Sta
 }
 
 std::pair<Tensor, RnnCell::State> RnnCell::sequence(const Tensor& x, const State& before, Where where) const {
-  Tensor h = rnn(x, before.h, wx, wh, b, activation_, where);
-  Tensor last = h.index({all, -1}, where);
-  return {std::move(h), State{std::move(last)}};
+  RnnResult result = rnn(x, before.h, wx, wh, b, activation_, where);
+  return {std::move(result.outputs), State{std::move(result.last)}};
 }
 
 RnnCell::State RnnCell::zero_state(std::int64_t batch) const {

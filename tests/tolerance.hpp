@@ -21,6 +21,8 @@ inline constexpr double gradient = 1e-6;
 
 // Units in the last place that elementwise functions promise.
 inline constexpr double elementwise_ulps = 4;
+// What the slope 1 - y loses, absolute, when y near 1 is off by that many units of 1.1e-16, twice over for y*y.
+inline constexpr double slope_near_one = 2e-15;
 // A handful of roundings in a row, relative.
 inline constexpr double roundings64 = 1e-13;
 inline constexpr double roundings32 = 4e-6;

@@ -75,7 +75,6 @@ class Tensor {
   ~Tensor();
 
   bool defined() const noexcept { return impl_ != nullptr; }
-  explicit operator bool() const = delete;  ///< ambiguous: `defined()` or `item<bool>()`
 
   // What it is. All throw Error on an undefined tensor.
   const Shape& shape() const;
@@ -214,6 +213,20 @@ struct Operand {
   const Tensor& tensor;
   Where where;
   Operand(const Tensor& t, Where w = Where::current()) noexcept : tensor(t), where(w) {}
+};
+/// A tensor or a number on the right of == and !=. C++20 also tries these with their sides exchanged; that both sides
+/// are converted makes the written order win.
+struct RightOperand {
+  const Tensor* tensor = nullptr;
+  Scalar value = 0;
+  RightOperand(const Tensor& t) noexcept : tensor(&t) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  RightOperand(T v) noexcept : value(v) {}
+};
+struct RightTensor {
+  const Tensor& tensor;
+  RightTensor(const Tensor& t) noexcept : tensor(t) {}
 };
 /// A number on the left of an operator and the place it is used at.
 struct ScalarOperand {

@@ -27,8 +27,9 @@ struct RnnForward {
   bool relu;
 };
 struct RnnBackward {
-  const TensorImpl &x, &h0, &wx, &wh, &h, &grad;
-  TensorImpl *dx;  // null if not needed
+  const TensorImpl &x, &h0, &wx, &wh, &h;
+  const TensorImpl *grad, *grad_last;  // of all steps and of the last; either may be null
+  TensorImpl *dx;                      // null if not needed
   TensorImpl &dh0, &dwx, &dwh, &db;
   bool relu;
 };

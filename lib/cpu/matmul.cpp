@@ -33,13 +33,15 @@ int blas_int(std::int64_t size) {
   return static_cast<int>(size);
 }
 
+// Row-major C = A B is column-major C^T = B^T A^T, so the operands change places. Asked in row-major terms, OpenBLAS
+// takes another path for some shapes, which is slower and rounds differently from its usual one.
 void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const float* a, int lda, const float* b, int ldb,
           float beta, float* c, int ldc) {
-  cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+  cblas_sgemm(CblasColMajor, tb, ta, n, m, k, 1, b, ldb, a, lda, beta, c, ldc);
 }
 void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda, const double* b, int ldb,
           double beta, double* c, int ldc) {
-  cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, beta, c, ldc);
+  cblas_dgemm(CblasColMajor, tb, ta, n, m, k, 1, b, ldb, a, lda, beta, c, ldc);
 }
 
 /// BLAS takes a matrix whose rows or whose columns are contiguous.
@@ -71,8 +73,10 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
     return;
   }
   if (is_small(m, n, k) && b.column == 1) {
-    base::parallel_for((m + 5) / 6, 2 * kCheapGrain / (6 * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t first = begin * 6, rows = std::min(end * 6, m) - first;
+    constexpr std::int64_t kRows = 24;             // a multiple of the kernel's rows
+    constexpr std::int64_t kSmallGrain = 1 << 21;  // multiplications worth a thread
+    base::parallel_for((m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
+      const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
       simd().of<T>().small_gemm({a.data + first * a.row, a.row, a.column, b.data, b.row, c + first * n, n, rows, n, k,
                                  accumulate});
     });

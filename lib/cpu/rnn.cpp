@@ -11,7 +11,7 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 60;  // a multiple of the product kernel's six rows
+constexpr std::int64_t kBlockRows = 60;  // a multiple of the product kernel's rows
 
 struct Sizes {
   std::int64_t batch, time, inputs, hidden, blocks;
@@ -49,7 +49,7 @@ void rnn_forward(const RnnForward& task, TensorImpl& out) {
 
 void rnn_backward(const RnnBackward& task) {
   const Sizes s(task.x, task.wh);
-  core::visit_floating(task.grad.dtype, [&]<class T>(core::Type<T>) {
+  core::visit_floating(task.h.dtype, [&]<class T>(core::Type<T>) {
     const std::int64_t nx = s.inputs * s.hidden, nh = s.hidden * s.hidden, sums = nx + nh + s.hidden;
     const std::int64_t scratch = 2 * kBlockRows * s.hidden;
     core::Scratch<T> transposed(nx + nh, Where::current()), partial(s.blocks * sums, Where::current()),
@@ -66,7 +66,8 @@ void rnn_backward(const RnnBackward& task) {
         r.x = task.x.as<T>() + steps * s.inputs;
         r.h0 = task.h0.as<T>() + first * s.hidden;
         r.h = task.h.as<T>() + steps * s.hidden;
-        r.grad = task.grad.as<T>() + steps * s.hidden;
+        r.grad = task.grad != nullptr ? task.grad->as<T>() + steps * s.hidden : nullptr;
+        r.grad_last = task.grad_last != nullptr ? task.grad_last->as<T>() + first * s.hidden : nullptr;
         r.wx_t = transposed.data(), r.wh_t = transposed.data() + nx;
         r.dx = task.dx != nullptr ? task.dx->as<T>() + steps * s.inputs : nullptr;
         r.dh0 = task.dh0.as<T>() + first * s.hidden;

@@ -99,9 +99,17 @@ CAPSTAN_BINARY_OPERATOR(<, less)
 CAPSTAN_BINARY_OPERATOR(<=, less_equal)
 CAPSTAN_BINARY_OPERATOR(>, greater)
 CAPSTAN_BINARY_OPERATOR(>=, greater_equal)
-CAPSTAN_BINARY_OPERATOR(==, equal)
-CAPSTAN_BINARY_OPERATOR(!=, not_equal)
 #undef CAPSTAN_BINARY_OPERATOR
+#define CAPSTAN_EQUALITY_OPERATOR(symbol, function)                                                               \
+  inline Tensor operator symbol(const Operand& a, const RightOperand& b) {                                        \
+    return b.tensor != nullptr ? function(a.tensor, *b.tensor, a.where) : function(a.tensor, b.value, a.where);   \
+  }                                                                                                               \
+  inline Tensor operator symbol(const ScalarOperand& a, const RightTensor& b) {                                   \
+    return function(b.tensor, a.value, a.where);                                                                  \
+  }
+CAPSTAN_EQUALITY_OPERATOR(==, equal)
+CAPSTAN_EQUALITY_OPERATOR(!=, not_equal)
+#undef CAPSTAN_EQUALITY_OPERATOR
 inline Tensor operator-(const Operand& x) { return neg(x.tensor, x.where); }
 inline Tensor operator!(const Operand& x) { return logical_not(x.tensor, x.where); }
 

@@ -29,7 +29,7 @@ struct RnnRows {
   const T *x, *h0, *h;        // x [rows, time, inputs], h0 [rows, hidden], h [rows, time, hidden]: contiguous
   const T *wx, *wh, *b;       // forward
   T* out;                     // forward: h
-  const T* grad;              // backward: of h
+  const T *grad, *grad_last;  // backward: of h and of its last step [rows, hidden]; either may be null
   const T *wx_t, *wh_t;       // backward: transposed weights
   T *dx, *dh0;                // backward: of x, null if not needed; of h0
   T *dwx, *dwh, *db;          // backward: sums over these rows, added to what is there

@@ -54,8 +54,14 @@ template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { r
 template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) {
   return Lanes<T>(xsimd::select(c.bits, a.v, b.v));
 }
+/// a*b + c, rounded once where the processor can. xsimd 8 multiplies and adds on AVX-512.
 template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_fmadd_ps(a.v, b.v, c.v)));
+  else return Lanes<T>(Batch<T>(_mm512_fmadd_pd(a.v, b.v, c.v)));
+#else
   return Lanes<T>(xsimd::fma(a.v, b.v, c.v));
+#endif
 }
 template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(xsimd::abs(x.v)); }
 template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) { return Lanes<T>(xsimd::exp(x.v)); }
@@ -107,12 +113,23 @@ template <class T> CAPSTAN_INLINE Lanes<T> pow(Lanes<T> x, Lanes<T> y) {
   return Lanes<T>::load(a);
 }
 
+#if CAPSTAN_HAS_XSIMD && defined(__AVX2__) && !defined(__AVX512F__)
+CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
+  alignas(32) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones_then_zeros + 8 - words));
+}
+#endif
+
 // The first `count` (1 .. size) lanes; the others are zero, and are not written.
 template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t count) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)));
   else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p)));
+#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, first_lanes(count))));
+  else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, first_lanes(2 * count))));
 #else
+  if (count == Lanes<T>::size) return Lanes<T>::load(p);
   T part[Lanes<T>::size] = {};
   for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
   return Lanes<T>::load(part);
@@ -122,6 +139,9 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), x.v);
   else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), x.v);
+#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) _mm256_maskstore_ps(p, first_lanes(count), x.v);
+  else _mm256_maskstore_pd(p, first_lanes(2 * count), x.v);
 #else
   T part[Lanes<T>::size];
   x.store(part);

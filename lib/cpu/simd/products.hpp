@@ -4,12 +4,13 @@ namespace {
 
 enum class After { nothing, tanh, relu };
 
-constexpr int kTileRows = 6;
+// A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast.
 #if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kTileLanes = 4;  // 24 sums in 32 registers
+constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
 #else
-constexpr int kTileLanes = 2;  // 12 sums in 16 registers
+constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 #endif
+constexpr int tile_rows(int columns) { return columns == 1 ? 12 : kTileSums / columns; }
 
 template <class T>
 CAPSTAN_INLINE Lanes<T> finish(Lanes<T> x, After after) {
@@ -18,45 +19,58 @@ CAPSTAN_INLINE Lanes<T> finish(Lanes<T> x, After after) {
   return x;
 }
 
-/// Rows x (Lanes columns of registers), of which the last holds `last` values.
+/// Calls `use` with 0 .. N-1 as constants: arrays that are indexed so stay in registers.
+template <int N, class F>
+CAPSTAN_INLINE void unrolled(F use) {
+  [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
+    (use(std::integral_constant<int, I>()), ...);
+  }(std::make_integer_sequence<int, N>());
+}
+
+/// Rows x (Columns registers), of which the last holds `last` values.
 template <int Rows, int Columns, class T>
 void gemm_tile(const SmallGemm<T>& g, const T* a, const T* b, T* c, int last, After after) {
   using L = Lanes<T>;
+  const std::int64_t a_row = g.a_row, a_column = g.a_column, b_row = g.b_row, c_row = g.c_row;
   const bool whole = last == L::size;
+  const auto get = [=](const T* from, int j) __attribute__((always_inline)) {
+    return j + 1 < Columns || whole ? L::load(from + j * L::size) : load_part(from + j * L::size, last);
+  };
   L sums[Rows][Columns];
-  for (int i = 0; i < Rows; ++i)
-    for (int j = 0; j < Columns; ++j) {
-      const T* from = c + i * g.c_row + j * L::size;
-      sums[i][j] = !g.accumulate ? L(0) : (j + 1 < Columns || whole) ? L::load(from) : load_part(from, last);
-    }
-  for (std::int64_t p = 0; p < g.k; ++p) {
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = g.accumulate ? get(c + i * c_row, j) : L(0); });
+  });
+  for (std::int64_t p = 0; p < g.k; ++p, a += a_column, b += b_row) {
     L right[Columns];
-    for (int j = 0; j < Columns; ++j) {
-      const T* from = b + p * g.b_row + j * L::size;
-      right[j] = (j + 1 < Columns || whole) ? L::load(from) : load_part(from, last);
-    }
-    for (int i = 0; i < Rows; ++i) {
-      const L left(a[i * g.a_row + p * g.a_column]);
-      for (int j = 0; j < Columns; ++j) sums[i][j] = fma(left, right[j], sums[i][j]);
-    }
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      right[j] = j + 1 < Columns ? L::load(b + j * L::size) : load_part(b + j * L::size, last);
+    });
+    unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+      const L left(a[i * a_row]);
+      unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+    });
   }
-  for (int i = 0; i < Rows; ++i)
-    for (int j = 0; j < Columns; ++j) {
-      T* to = c + i * g.c_row + j * L::size;
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       const L value = finish(sums[i][j], after);
+      T* to = c + i * c_row + j * L::size;
       if (j + 1 < Columns || whole) value.store(to);
       else store_part(value, to, last);
-    }
+    });
+  });
 }
 
 template <int Columns, class T>
 void gemm_panel(const SmallGemm<T>& g, std::int64_t column, int last, After after) {
-  std::int64_t i = 0;
-  for (; i + kTileRows <= g.m; i += kTileRows)
-    gemm_tile<kTileRows, Columns>(g, g.a + i * g.a_row, g.b + column, g.c + i * g.c_row + column, last, after);
-  for (; i + 2 <= g.m; i += 2)
-    gemm_tile<2, Columns>(g, g.a + i * g.a_row, g.b + column, g.c + i * g.c_row + column, last, after);
-  if (i < g.m) gemm_tile<1, Columns>(g, g.a + i * g.a_row, g.b + column, g.c + i * g.c_row + column, last, after);
+  const auto tiles = [&]<int Rows>(std::int64_t i, std::integral_constant<int, Rows>) {
+    for (; i + Rows <= g.m; i += Rows)
+      gemm_tile<Rows, Columns>(g, g.a + i * g.a_row, g.b + column, g.c + i * g.c_row + column, last, after);
+    return i;
+  };
+  std::int64_t i = tiles(0, std::integral_constant<int, tile_rows(Columns)>());
+  i = tiles(i, std::integral_constant<int, tile_rows(Columns) / 2>());
+  i = tiles(i, std::integral_constant<int, 2>());
+  tiles(i, std::integral_constant<int, 1>());
 }
 
 template <class T>
@@ -96,15 +110,17 @@ void rnn_forward(const RnnRows<T>& r) {
   }
 }
 
+/// The gradient before the activation of step t: of the step's output, and of what comes after it.
 template <class Op, class T>
-void rnn_through_activation(const RnnRows<T>& r, std::int64_t t, bool last) {
+void rnn_through_activation(const RnnRows<T>& r, std::int64_t t) {
   using L = Lanes<T>;
+  const T* after = t + 1 < r.time ? r.carry : r.grad_last;
   for (std::int64_t row = 0; row < r.rows; ++row) {
     const std::int64_t at = (row * r.time + t) * r.hidden, here = row * r.hidden;
     for (std::int64_t j = 0; j < r.hidden; j += L::size) {
       const std::int64_t width = r.hidden - j < L::size ? r.hidden - j : L::size;
-      L grad = load_part(r.grad + at + j, width);
-      if (!last) grad = grad + load_part(r.carry + here + j, width);
+      L grad = r.grad != nullptr ? load_part(r.grad + at + j, width) : L(0);
+      if (after != nullptr) grad = grad + load_part(after + here + j, width);
       store_part(Op::backward(grad, load_part(r.h + at + j, width)), r.pre + here + j, width);
     }
   }
@@ -115,8 +131,8 @@ void rnn_backward(const RnnRows<T>& r) {
   const std::int64_t step = r.time * r.hidden;
   const T one = T(1);
   for (std::int64_t t = r.time - 1; t >= 0; --t) {
-    if (r.relu) rnn_through_activation<kernels::Relu>(r, t, t == r.time - 1);
-    else rnn_through_activation<kernels::Tanh>(r, t, t == r.time - 1);
+    if (r.relu) rnn_through_activation<kernels::Relu>(r, t);
+    else rnn_through_activation<kernels::Tanh>(r, t);
     const T* before = t == 0 ? r.h0 : r.h + (t - 1) * r.hidden;
     gemm_then<T>({before, 1, t == 0 ? r.hidden : step, r.pre, r.hidden, r.dwh, r.hidden, r.hidden, r.hidden, r.rows, true},
                  After::nothing);

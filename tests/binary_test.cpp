@@ -1,0 +1,255 @@
+// Operations of two operands, comparisons, clip and where: sizes around SIMD widths, strides, broadcasting, specials, types.
+#include "tests/support.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+struct Binary {
+  const char* name;
+  Tensor (*tensors)(const Tensor&, const Tensor&);
+  double (*numbers)(double, double);  // the same in C++, exact for float64
+};
+const Binary exact_ops[] = {
+    {"add", [](const Tensor& a, const Tensor& b) { return a + b; }, [](double a, double b) { return a + b; }},
+    {"sub", [](const Tensor& a, const Tensor& b) { return a - b; }, [](double a, double b) { return a - b; }},
+    {"mul", [](const Tensor& a, const Tensor& b) { return a * b; }, [](double a, double b) { return a * b; }},
+    {"div", [](const Tensor& a, const Tensor& b) { return a / b; }, [](double a, double b) { return a / b; }},
+    {"maximum", [](const Tensor& a, const Tensor& b) { return maximum(a, b); },
+     [](double a, double b) { return std::max(a, b); }},
+    {"minimum", [](const Tensor& a, const Tensor& b) { return minimum(a, b); },
+     [](double a, double b) { return std::min(a, b); }},
+};
+const Binary comparisons[] = {
+    {"equal", [](const Tensor& a, const Tensor& b) { return equal(a, b); },
+     [](double a, double b) { return double(a == b); }},
+    {"not_equal", [](const Tensor& a, const Tensor& b) { return not_equal(a, b); },
+     [](double a, double b) { return double(a != b); }},
+    {"less", [](const Tensor& a, const Tensor& b) { return a < b; },
+     [](double a, double b) { return double(a < b); }},
+    {"less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; },
+     [](double a, double b) { return double(a <= b); }},
+    {"greater", [](const Tensor& a, const Tensor& b) { return a > b; },
+     [](double a, double b) { return double(a > b); }},
+    {"greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; },
+     [](double a, double b) { return double(a >= b); }},
+};
+
+/// The broadcast result, element by element, from indices computed by hand.
+std::vector<double> by_hand(double (*f)(double, double), const Tensor& a, const Tensor& b, const Shape& shape) {
+  const std::vector<double> av = values(a), bv = values(b);
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    std::int64_t rest = i, at_a = 0, at_b = 0, step_a = 1, step_b = 1;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      const std::int64_t position = rest % shape[axis];
+      rest /= shape[axis];
+      const int in_a = axis - (shape.rank() - a.rank()), in_b = axis - (shape.rank() - b.rank());
+      if (in_a >= 0) {
+        if (a.shape()[in_a] != 1) at_a += position * step_a;
+        step_a *= a.shape()[in_a];
+      }
+      if (in_b >= 0) {
+        if (b.shape()[in_b] != 1) at_b += position * step_b;
+        step_b *= b.shape()[in_b];
+      }
+    }
+    result.push_back(f(av[static_cast<std::size_t>(at_a)], bv[static_cast<std::size_t>(at_b)]));
+  }
+  return result;
+}
+
+/// Checks one operation on one pair; quiet unless it fails, because there are thousands of them.
+void check_pair(const Binary& op, const Tensor& a, const Tensor& b, const Shape& shape) {
+  const Tensor result = op.tensors(a, b);
+  if (result.shape() == shape && result.is_contiguous() && values(result) == by_hand(op.numbers, a, b, shape)) return;
+  FAIL_CHECK(op.name << " of " << to_string(a.shape()) << " and " << to_string(b.shape()) << " gives\n"
+                     << to_string(result));
+}
+
+struct ShapePair {
+  Shape a, b, result;
+};
+
+}  // namespace
+
+TEST_CASE("operations of two operands are right at every size around the SIMD widths", "[elementwise]") {
+  for (std::int64_t n = 1; n <= 70; ++n) {
+    const ShapePair pairs[] = {{{n}, {n}, {n}},          {{n}, {}, {n}},         {{}, {n}, {n}},       {{n}, {1}, {n}},
+                               {{3, n}, {n}, {3, n}},    {{n}, {3, n}, {3, n}},  {{3, n}, {3, 1}, {3, n}},
+                               {{3, 1}, {1, n}, {3, n}}, {{n, 1}, {3}, {n, 3}},  {{2, n, 2}, {n, 1}, {2, n, 2}}};
+    for (const ShapePair& p : pairs) {
+      const Tensor a = random_in(-2, 2, p.a, DType::float64, 71), b = random_in(-2, 2, p.b, DType::float64, 72);
+      for (const Binary& op : exact_ops) check_pair(op, a, b, p.result);
+      for (const Binary& op : comparisons) check_pair(op, a, b, p.result);
+    }
+  }
+  SUCCEED();
+}
+
+TEST_CASE("strided and broadcast operands are right in every combination", "[elementwise]") {
+  const Tensor a = random_in(-2, 2, {4, 5, 6}, DType::float64, 73), b = random_in(-2, 2, {6, 5, 4}, DType::float64, 74);
+  const Tensor views_a[] = {a, transpose(b), a.index({from(-1, -1), all, from(-1, -1)}), a.index({all, range(2, 3)}),
+                            permute(transpose(b), {0, 1, 2}), a[0], a.index({0, 0}), a.index({0, 0, 0})};
+  const Tensor views_b[] = {transpose(b), a, b.index({range(0, 6), 1, 2}), a.index({all, all, range(0, 1)}),
+                            broadcast_to(a.index({0, all, all}), {4, 5, 6})};
+  for (const Tensor& x : views_a)
+    for (const Tensor& y : views_b)
+      for (const Binary& op : exact_ops) {
+        if (x.rank() == 3 && y.rank() == 3) check_pair(op, x, y, Shape{4, 5, 6});
+        else check_pair(op, y, x, op.tensors(y, x).shape());
+      }
+  SUCCEED();
+}
+
+TEST_CASE("float32 operations round once", "[elementwise]") {
+  const Tensor a = random_in(-2, 2, {67}, DType::float32, 75), b = random_in(0.5, 2, {67}, DType::float32, 76);
+  const std::vector<float> av = a.to_vector<float>(), bv = b.to_vector<float>();
+  const std::vector<float> sums = (a + b).to_vector<float>(), products = (a * b).to_vector<float>(),
+                           quotients = (a / b).to_vector<float>();
+  for (std::size_t i = 0; i < av.size(); ++i) {
+    CHECK(sums[i] == av[i] + bv[i]);
+    CHECK(products[i] == av[i] * bv[i]);
+    CHECK(quotients[i] == av[i] / bv[i]);
+  }
+}
+
+TEST_CASE("operations on nothing give nothing, of the broadcast shape", "[elementwise]") {
+  CHECK((zeros({0, 3}) + zeros({3})).shape() == Shape{0, 3});
+  CHECK((zeros({2, 0}) * zeros({1})).shape() == Shape{2, 0});
+  CHECK((zeros({0}) - 1).shape() == Shape{0});
+  CHECK((zeros({2, 1}) < zeros({0})).shape() == Shape{2, 0});
+  CHECK(exp(zeros({0})).numel() == 0);
+  CHECK(clip(zeros({0, 2}), 0, 1).shape() == Shape{0, 2});
+  CHECK((Tensor(2.0) + Tensor(3.0)).shape() == Shape{});
+}
+
+TEST_CASE("pow has the values of C's pow", "[elementwise]") {
+  const double rows[][3] = {  // computed with mpmath at 60 digits, rounded once
+      {2.0, 10.0, 1024.0},      {2.0, -1074.0, 5e-324},  {10.0, -300.0, 1e-300}, {0.5, 0.5, 0.7071067811865476},
+      {-2.0, 3.0, -8.0},        {-2.0, -3.0, -0.125},    {9.0, 0.5, 3.0},        {1.0000000001, 1e10, 2.7182820532347876},
+      {1e-200, 1.5, 1e-300},    {0.9, -0.1, 1.0105917512032914}};
+  for (const auto& row : rows) {
+    INFO(row[0] << " to the " << row[1]);
+    const Tensor base = full({19}, row[0], {.dtype = DType::float64});
+    CHECK(ulps_between(pow(base, row[1]).at<double>(18), row[2]) <= tolerance::elementwise_ulps);
+    CHECK(ulps_between(pow(row[0], full({19}, row[1], {.dtype = DType::float64})).at<double>(0), row[2]) <=
+          tolerance::elementwise_ulps);
+  }
+}
+
+TEST_CASE("pow keeps to C99 Annex F at zeros, infinities and NaN", "[elementwise]") {
+  const double rows[][3] = {{0, 0, 1},          {kNaN, 0, 1},       {1, kNaN, 1},        {kInfinity, 0, 1},
+                            {0, 3, 0},          {-0.0, 3, -0.0},    {0, -1, kInfinity},  {-0.0, -1, -kInfinity},
+                            {-0.0, -2, kInfinity}, {-8, 1 / 3.0, kNaN}, {2, kInfinity, kInfinity}, {0.5, kInfinity, 0},
+                            {2, -kInfinity, 0}, {-kInfinity, 3, -kInfinity}, {-kInfinity, -3, -0.0}, {-1, kInfinity, 1},
+                            {2, kNaN, kNaN},    {kNaN, 2, kNaN},    {1e200, 2, kInfinity}};
+  for (const auto& row : rows) {
+    INFO(row[0] << " to the " << row[1]);
+    const double value = number(pow(Tensor(row[0]), Tensor(row[1])));
+    CHECK(ulps_between(value, row[2]) == 0);
+    CHECK((std::isnan(row[2]) || std::signbit(value) == std::signbit(row[2])));
+  }
+}
+
+TEST_CASE("maximum and minimum hand NaN on from either side", "[elementwise]") {
+  const Tensor a = {kNaN, 1.0, kNaN, kInfinity, 2.0}, b = {1.0, kNaN, kNaN, 3.0, -kInfinity};
+  CHECK(same(maximum(a, b), {kNaN, kNaN, kNaN, kInfinity, 2.0}));
+  CHECK(same(minimum(a, b), {kNaN, kNaN, kNaN, 3.0, -kInfinity}));
+  CHECK(same(maximum(b, a), {kNaN, kNaN, kNaN, kInfinity, 2.0}));
+}
+
+TEST_CASE("comparisons with NaN are false, but for not_equal; -0 equals 0", "[elementwise]") {
+  const Tensor a = {kNaN, kNaN, -0.0, kInfinity}, b = {kNaN, 1.0, 0.0, kInfinity};
+  CHECK(same(equal(a, b), {false, false, true, true}));
+  CHECK(same(not_equal(a, b), {true, true, false, false}));
+  CHECK(same(a < b, {false, false, false, false}));
+  CHECK(same(a >= b, {false, false, true, true}));
+  CHECK(same(0 < Tensor{-1.0, 0.0, 1.0}, {false, false, true}));
+  CHECK(same(1.0 >= Tensor{0.0, 1.0, 2.0}, {true, true, false}));
+}
+
+TEST_CASE("the operators == and != compare element by element", "[elementwise]") {
+  const Tensor a = {1, 2, 3}, b = {1, 5, 3};
+  const Tensor equals = a == b, differs = a != b, with_number = a == 2, from_left = 3 != a;
+  CHECK(same(equals, {true, false, true}));
+  CHECK(same(differs, {false, true, false}));
+  CHECK(same(with_number, {false, true, false}));
+  CHECK(same(from_left, {true, true, false}));
+}
+
+TEST_CASE("integers add, multiply and compare exactly", "[elementwise]") {
+  const std::int64_t big = std::int64_t{1} << 53;
+  const Tensor a = from_vector(std::vector<std::int64_t>{big + 1, -7, 0});
+  const Tensor b = from_vector(std::vector<std::int64_t>{big, 3, 0});
+  CHECK((a - b).to_vector<std::int64_t>() == std::vector<std::int64_t>{1, -10, 0});
+  CHECK((a * 2).to_vector<std::int64_t>() == std::vector<std::int64_t>{2 * big + 2, -14, 0});
+  CHECK(same(a > b, {true, false, false}));
+  CHECK(same(equal(a, b), {false, false, true}));
+  CHECK(same(maximum(a, b), from_vector(std::vector<std::int64_t>{big + 1, 3, 0})));
+  CHECK(same(minimum(Tensor{1, 5}, 3), {1, 3}));
+  for (const DType type : {DType::int32, DType::int64, DType::uint8}) {
+    const Tensor x = from_doubles({1, 2, 200}, {3}, type), y = from_doubles({5, 1, 55}, {3}, type);
+    CHECK(same(x + y, from_doubles({6, 3, 255}, {3}, type)));
+    CHECK(same(maximum(x, y) - minimum(x, y), from_doubles({4, 1, 145}, {3}, type)));
+    CHECK(same(clip(x, 2, 100), from_doubles({2, 2, 100}, {3}, type)));
+  }
+}
+
+TEST_CASE("bool tensors combine by and, or and not", "[elementwise]") {
+  const Tensor a = {true, true, false, false}, b = {true, false, true, false};
+  CHECK(same(logical_and(a, b), {true, false, false, false}));
+  CHECK(same(logical_or(a, b), {true, true, true, false}));
+  CHECK(same(!a, {false, false, true, true}));
+  CHECK(same(logical_and(a, Tensor(true)), a));
+  CHECK(same(logical_or(Tensor{{true}, {false}}, Tensor{true, false}), {{true, true}, {true, false}}));
+}
+
+TEST_CASE("clip keeps values within the bounds, and NaN", "[elementwise]") {
+  const Tensor x = {-2.0, -1.0, 0.5, 1.0, 3.0, kNaN, kInfinity, -kInfinity};
+  CHECK(same(clip(x, -1, 1), {-1.0, -1.0, 0.5, 1.0, 1.0, kNaN, 1.0, -1.0}));
+  CHECK(same(clip(x, 0, kInfinity), {0.0, 0.0, 0.5, 1.0, 3.0, kNaN, kInfinity, 0.0}));
+  CHECK(same(clip(x, 2, 2), {2.0, 2.0, 2.0, 2.0, 2.0, kNaN, 2.0, 2.0}));
+  CHECK(same(clip(transpose(Tensor{{1, 9}, {5, 3}}), 2, 6), {{2, 5}, {6, 3}}));
+}
+
+TEST_CASE("where takes from one side or the other, all three broadcast", "[elementwise]") {
+  const Tensor condition = {{true}, {false}};
+  CHECK(same(where(condition, Tensor{1.0f, 2.0f}, Tensor{3.0f, 4.0f}), {{1.0f, 2.0f}, {3.0f, 4.0f}}));
+  CHECK(same(where(condition, Tensor{1.0f, 2.0f}, 0), {{1.0f, 2.0f}, {0.0f, 0.0f}}));
+  CHECK(same(where(condition, -1, Tensor{3, 4}), {{-1, -1}, {3, 4}}));
+  CHECK(same(where(Tensor{true, false}, Tensor{kNaN, kNaN}, Tensor{1.0, 2.0}), {kNaN, 2.0}));
+  CHECK(same(where(Tensor{true, false}, Tensor{true, true}, Tensor{false, false}), {true, false}));
+  CHECK(where(zeros({0, 1}, {.dtype = DType::bool8}), ones({3}), 0).shape() == Shape{0, 3});
+  for (std::int64_t n = 1; n <= 70; ++n) {
+    const Tensor x = arange(n);
+    const std::vector<std::int64_t> chosen = where(x < 5, x, -x).to_vector<std::int64_t>();
+    for (std::int64_t i = 0; i < n; ++i)
+      if (chosen[static_cast<std::size_t>(i)] != (i < 5 ? i : -i)) FAIL_CHECK("element " << i << " of " << n);
+  }
+}
+
+TEST_CASE("array_equal asks for the same shape, type and values", "[elementwise]") {
+  CHECK(array_equal(Tensor{1, 2}, Tensor{1, 2}));
+  CHECK_FALSE(array_equal(Tensor{1, 2}, Tensor{1, 3}));
+  CHECK_FALSE(array_equal(Tensor{1, 2}, Tensor{{1, 2}}));
+  CHECK_FALSE(array_equal(Tensor{1.0f}, Tensor{1.0}));
+  CHECK_FALSE(array_equal(Tensor{kNaN}, Tensor{kNaN}));
+  CHECK(array_equal(zeros({0, 2}), zeros({0, 2})));
+  CHECK(array_equal(transpose(Tensor{{1, 2}, {3, 4}}), Tensor{{1, 3}, {2, 4}}));
+}
+
+TEST_CASE("all_close allows an absolute and a relative difference, and does not broadcast", "[elementwise]") {
+  CHECK(all_close(Tensor{1.0, 1e-9}, Tensor{1.000009, 0.0}));
+  CHECK_FALSE(all_close(Tensor{1.0}, Tensor{1.00002}));
+  CHECK(all_close(Tensor{1.0}, Tensor{1.1}, 0.1, 0));
+  CHECK(all_close(Tensor{0.0}, Tensor{0.1}, 0, 0.1));
+  CHECK_FALSE(all_close(Tensor{1.0, 1.0}, Tensor(1.0)));
+  CHECK(all_close(Tensor{kInfinity}, Tensor{kInfinity}));
+  CHECK_FALSE(all_close(Tensor{kInfinity}, Tensor{1.0}));
+  CHECK_FALSE(all_close(Tensor{kNaN}, Tensor{kNaN}));
+}

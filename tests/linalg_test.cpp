@@ -1,0 +1,122 @@
+// Products of matrices: against triple loops, at odd sizes, transposed, strided, batched, empty.
+#include "tests/support.hpp"
+
+#include <cmath>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+/// The definition, in double: out[i, j] = sum(k) a[i, k] * b[k, j].
+Tensor by_definition(const Tensor& a, const Tensor& b) {
+  const std::int64_t m = a.size(0), inner = a.size(1), n = b.size(1);
+  const std::vector<double> av = values(a), bv = values(b);
+  std::vector<double> out(static_cast<std::size_t>(m * n), 0.0);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t k = 0; k < inner; ++k)
+      for (std::int64_t j = 0; j < n; ++j)
+        out[static_cast<std::size_t>(i * n + j)] +=
+            av[static_cast<std::size_t>(i * inner + k)] * bv[static_cast<std::size_t>(k * n + j)];
+  return from_doubles(out, {m, n});
+}
+
+double allowed(DType type) { return type == DType::float64 ? tolerance::product64 : tolerance::product32; }
+
+}  // namespace
+
+TEST_CASE("matmul multiplies a 2x3 matrix by a 3x2 matrix", "[linalg]") {
+  const Tensor a = {{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}}, b = {{7.0f, 8.0f}, {9.0f, 10.0f}, {11.0f, 12.0f}};
+  CHECK(same(matmul(a, b), {{58.0f, 64.0f}, {139.0f, 154.0f}}));  // 58 = 1*7 + 2*9 + 3*11
+}
+
+TEST_CASE("the first program of the manual prints what it says", "[linalg]") {
+  const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}};
+  const Tensor y = matmul(x, transpose(x)) + 1;
+  CHECK(y.at<float>(0, 1) == 12);
+  CHECK(same(y, {{6.0f, 12.0f}, {12.0f, 26.0f}}));
+}
+
+TEST_CASE("matmul agrees with its definition at odd sizes and every layout", "[linalg]") {
+  const std::int64_t sizes[][3] = {{1, 1, 1},  {1, 7, 5},    {5, 7, 1},    {3, 5, 7},      {4, 4, 4},   {17, 1, 19},
+                                   {2, 300, 3}, {33, 31, 29}, {64, 64, 64}, {127, 129, 131}, {1, 257, 65}, {200, 3, 1}};
+  for (const DType type : {DType::float32, DType::float64})
+    for (const auto& [m, k, n] : sizes) {
+      const Tensor a = random_in(-1, 1, {m, k}, type, 91), b = random_in(-1, 1, {k, n}, type, 92);
+      const Tensor expected = by_definition(a, b);
+      const Tensor turned_a = transpose(transpose(a).copy()), turned_b = transpose(transpose(b).copy());
+      const Tensor wide_a = concat({a, a}, 1).index({all, range(0, k)});   // rows with a gap
+      const Tensor tall_b = concat({b, b}, 0).index({range(k, 2 * k)});    // an offset
+      const Tensor backwards_a = a.index({from(-1, -1)}).copy().index({from(-1, -1)});  // a negative stride
+      const Tensor every_second = stack({b, b}, 2).index({all, all, 0});   // no unit stride
+      INFO(m << " x " << k << " x " << n << " " << name(type));
+      CHECK(close(matmul(a, b), expected, allowed(type)));
+      CHECK(close(matmul(turned_a, b), expected, allowed(type)));
+      CHECK(close(matmul(a, turned_b), expected, allowed(type)));
+      CHECK(close(matmul(turned_a, turned_b), expected, allowed(type)));
+      CHECK(close(matmul(wide_a, tall_b), expected, allowed(type)));
+      CHECK(close(matmul(backwards_a, every_second), expected, allowed(type)));
+      CHECK(matmul(a, b).dtype() == type);
+      CHECK(matmul(turned_a, b).is_contiguous());
+    }
+}
+
+TEST_CASE("matmul with vectors drops their axis", "[linalg]") {
+  const Tensor a = {{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}}, three = {1.0, 0.0, -1.0}, two = {1.0, 10.0};
+  CHECK(same(matmul(a, three), {-2.0, -2.0}));
+  CHECK(same(matmul(two, a), {41.0, 52.0, 63.0}));
+  CHECK(same(matmul(three, three), Tensor(2.0)));
+  CHECK(matmul(stack({a, a}), three).shape() == Shape{2, 2});
+  CHECK(matmul(two, stack({a, a, a})).shape() == Shape{3, 3});
+  CHECK(same(matmul(a, broadcast_to(Tensor(2.0), {3})), {12.0, 30.0}));  // a stride of 0
+}
+
+TEST_CASE("matmul broadcasts leading axes", "[linalg]") {
+  const Tensor a = random_in(-1, 1, {2, 1, 3, 4}, DType::float64, 93), b = random_in(-1, 1, {5, 4, 2}, DType::float64, 94);
+  const Tensor product = matmul(a, b);
+  REQUIRE(product.shape() == Shape{2, 5, 3, 2});
+  for (std::int64_t i = 0; i < 2; ++i)
+    for (std::int64_t j = 0; j < 5; ++j)
+      CHECK(close(product[i][j], by_definition(a[i][0], b[j]), tolerance::product64));
+  CHECK(close(matmul(a[0][0], b)[3], by_definition(a[0][0], b[3]), tolerance::product64));
+  CHECK(close(matmul(b, a[0][0].index({range(0, 2), all}))[2], by_definition(b[2], a[0][0].index({range(0, 2), all})),
+              tolerance::product64));
+  const Tensor turned = transpose(b, 1, 2);  // [5, 2, 4]
+  CHECK(close(matmul(turned, b)[4], by_definition(turned[4], b[4]), tolerance::product64));
+}
+
+TEST_CASE("matmul of nothing gives zeros or nothing", "[linalg]") {
+  CHECK(same(matmul(zeros({2, 0}), zeros({0, 3})), zeros({2, 3})));
+  CHECK(matmul(zeros({0, 4}), zeros({4, 3})).shape() == Shape{0, 3});
+  CHECK(matmul(zeros({2, 4}), zeros({4, 0})).shape() == Shape{2, 0});
+  CHECK(same(matmul(zeros({0}), zeros({0})), Tensor(0.0f)));
+  CHECK(same(matmul(zeros({2, 2, 0}), zeros({0, 3})), zeros({2, 2, 3})));
+  CHECK(same(matmul(zeros({2, 2, 0}), zeros({2, 0, 3})), zeros({2, 2, 3})));
+  CHECK(matmul(zeros({0, 2, 4}), zeros({4, 3})).shape() == Shape{0, 2, 3});
+  CHECK(matmul(zeros({0, 2, 4}), zeros({0, 4, 3})).shape() == Shape{0, 2, 3});
+}
+
+TEST_CASE("matmul hands NaN and infinities on, also past zeros", "[linalg]") {
+  const Tensor a = {{0.0f, 1.0f}}, b = {{static_cast<float>(kNaN), 1.0f}, {2.0f, static_cast<float>(kInfinity)}};
+  const std::vector<double> product = values(matmul(a, b));
+  CHECK(std::isnan(product[0]));  // 0 * NaN + 2
+  CHECK(product[1] == kInfinity);
+}
+
+TEST_CASE("matmul promotes float32 beside float64", "[linalg]") {
+  const Tensor a = {{1.0f, 2.0f}}, b = {{3.0}, {4.0}};
+  CHECK(same(matmul(a, b), {{11.0}}));
+}
+
+TEST_CASE("linear is a product and a bias", "[linalg]") {
+  for (const DType type : {DType::float32, DType::float64})
+    for (const Shape& shape : {Shape{5, 3}, Shape{3}, Shape{2, 4, 3}, Shape{0, 3}, Shape{1, 3}}) {
+      INFO(to_string(shape) << " " << name(type));
+      const Tensor x = random_in(-1, 1, shape, type, 95), w = random_in(-1, 1, {3, 7}, type, 96);
+      const Tensor b = random_in(-1, 1, {7}, type, 97);
+      CHECK(close(linear(x, w, b), matmul(x, w) + b, allowed(type)));
+      CHECK(close(linear(x, w, Tensor{}), matmul(x, w), allowed(type)));
+      const Tensor turned = transpose(transpose(w).copy());
+      CHECK(close(linear(x, turned, b), matmul(x, w) + b, allowed(type)));
+    }
+}

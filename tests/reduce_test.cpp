@@ -1,0 +1,220 @@
+// Sums, extremes and their relatives: against loops, accuracy, emptiness, NaN, ties, published values.
+#include "tests/support.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+/// For every axis whether it is reduced; then the shape of the result.
+struct Reducing {
+  const char* what;
+  Axes axes;
+  bool reduced[3];
+};
+const Reducing ways[] = {{"all axes", {}, {true, true, true}},         {"axis 0", 0, {true, false, false}},
+                         {"axis 1", 1, {false, true, false}},           {"axis -1", -1, {false, false, true}},
+                         {"axes 0 and 1", {0, 1}, {true, true, false}}, {"axes 2 and 0", {2, 0}, {true, false, true}},
+                         {"axes -1 and -2", {-1, -2}, {false, true, true}}};
+
+/// Folds x [a, b, c] by hand; `f` is called with the running value and the next one.
+template <class F>
+std::vector<double> folded(const Tensor& x, const bool (&reduced)[3], double start, F f) {
+  const std::vector<double> list = values(x);
+  const std::int64_t sizes[3] = {x.size(0), x.size(1), x.size(2)};
+  std::int64_t count = 1;
+  for (int axis = 0; axis < 3; ++axis) count *= reduced[axis] ? 1 : sizes[axis];
+  std::vector<double> result(static_cast<std::size_t>(count), start);
+  std::size_t next = 0;
+  for (std::int64_t i = 0; i < sizes[0]; ++i)
+    for (std::int64_t j = 0; j < sizes[1]; ++j)
+      for (std::int64_t k = 0; k < sizes[2]; ++k) {
+        std::int64_t at = reduced[0] ? 0 : i;
+        if (!reduced[1]) at = at * sizes[1] + j;
+        if (!reduced[2]) at = at * sizes[2] + k;
+        double& place = result[static_cast<std::size_t>(at)];
+        place = f(place, list[next++]);
+      }
+  return result;
+}
+
+const auto plus = [](double a, double b) { return a + b; };
+const auto larger = [](double a, double b) { return std::max(a, b); };
+const auto smaller = [](double a, double b) { return std::min(a, b); };
+
+}  // namespace
+
+TEST_CASE("sums and extremes agree with loops over all axes, shapes and layouts", "[reduce]") {
+  const Shape shapes[] = {{2, 3, 4}, {5, 1, 7}, {1, 1, 1}, {3, 17, 2}, {2, 2, 130}, {67, 3, 5}};
+  for (const Shape& shape : shapes)
+    for (const DType type : {DType::float64, DType::float32, DType::int32})
+      for (const bool turned : {false, true}) {
+        Tensor x = random_in(-9, 9, shape, type, 81);
+        if (turned) x = transpose(x);
+        for (const Reducing& way : ways) {
+          INFO(way.what << " of " << to_string(x.shape()) << " " << name(type) << (turned ? " transposed" : ""));
+          const double allowed = type == DType::float64 ? tolerance::roundings64 : tolerance::roundings32;
+          CHECK(relative_error(values(sum(x, way.axes)), folded(x, way.reduced, 0, plus)) <= allowed);
+          CHECK(values(max(x, way.axes)) == folded(x, way.reduced, -kInfinity, larger));
+          CHECK(values(min(x, way.axes)) == folded(x, way.reduced, kInfinity, smaller));
+        }
+      }
+}
+
+TEST_CASE("keepdims leaves reduced axes with size 1", "[reduce]") {
+  const Tensor x = random_in(-1, 1, {2, 3, 4}, DType::float64, 82);
+  const ReduceOptions keep{.keepdims = true};
+  CHECK(sum(x, {}, keep).shape() == Shape{1, 1, 1});
+  CHECK(mean(x, 1, keep).shape() == Shape{2, 1, 4});
+  CHECK(max(x, {0, -1}, keep).shape() == Shape{1, 3, 1});
+  CHECK(min(x, -1, keep).shape() == Shape{2, 3, 1});
+  CHECK(argmax(x, 1, keep).shape() == Shape{2, 1, 4});
+  CHECK(logsumexp(x, {0, 2}, keep).shape() == Shape{1, 3, 1});
+  CHECK(all_of(x > 0, 0, keep).shape() == Shape{1, 3, 4});
+  CHECK(same(reshape(sum(x, 1, keep), {2, 4}), sum(x, 1)));
+}
+
+TEST_CASE("an empty list of axes reduces nothing, no list reduces all", "[reduce]") {
+  const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
+  CHECK(same(sum(x), Tensor(10.0)));
+  CHECK(same(sum(x, Axes(std::initializer_list<int>{})), x));
+  CHECK(same(sum(Tensor(5.0)), Tensor(5.0)));
+  CHECK(same(max(Tensor(5.0)), Tensor(5.0)));
+}
+
+TEST_CASE("sums of integers and bool are int64", "[reduce]") {
+  CHECK(sum(Tensor{INT32_MAX, INT32_MAX}).item<std::int64_t>() == 2 * std::int64_t{INT32_MAX});
+  CHECK(sum(full({300}, 255, {.dtype = DType::uint8})).item<std::int64_t>() == 300 * 255);
+  CHECK(sum(Tensor{true, false, true}).item<std::int64_t>() == 2);
+  const std::int64_t big = (std::int64_t{1} << 60) + 1;
+  CHECK(sum(from_vector(std::vector<std::int64_t>{big, -1})).item<std::int64_t>() == big - 1);  // not by way of double
+  CHECK(max(from_vector(std::vector<std::int64_t>{big, big - 1})).item<std::int64_t>() == big);
+  CHECK(max(full({3}, 255, {.dtype = DType::uint8})).dtype() == DType::uint8);
+}
+
+TEST_CASE("a float32 sum is as good as one in double, rounded", "[reduce]") {
+  const std::int64_t count = 3000001;  // a running float32 sum of tenths would be off by percents
+  const Tensor tenths = full({count}, 0.1f);
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(count);
+  CHECK(std::fabs(number(sum(tenths)) - exact) <= tolerance::blocked_sum32 * exact);
+  CHECK(std::fabs(number(mean(tenths)) - static_cast<double>(0.1f)) <= tolerance::blocked_sum32 * 0.1);
+  const Tensor grid = full({1000, 3000}, 0.1f);
+  for (const int axis : {0, 1}) {
+    const std::vector<double> sums = values(sum(grid, axis));
+    const double expected = static_cast<double>(0.1f) * static_cast<double>(grid.size(axis));
+    for (const double s : sums)
+      if (std::fabs(s - expected) > tolerance::blocked_sum32 * expected) FAIL_CHECK("axis " << axis << " gives " << s);
+  }
+  // 1 + 2^-24 + ... : each term alone is lost in float32
+  std::vector<float> small(1 << 16, 0x1p-24f);
+  small[0] = 1;
+  CHECK(number(sum(from_vector(small))) == static_cast<double>(static_cast<float>(1 + 65535 * 0x1p-24)));
+}
+
+TEST_CASE("sums meet infinities and NaN as additions do", "[reduce]") {
+  CHECK(number(sum(Tensor{1.0f, static_cast<float>(kInfinity)})) == kInfinity);
+  CHECK(std::isnan(number(sum(Tensor{kInfinity, -kInfinity}))));
+  CHECK(std::isnan(number(sum(Tensor{1.0, kNaN}))));
+}
+
+TEST_CASE("reductions of nothing give their neutral value where they have one", "[reduce]") {
+  const Tensor none = zeros({0, 3}), flags = zeros({2, 0}, {.dtype = DType::bool8});
+  CHECK(same(sum(none, 0), {0.0f, 0.0f, 0.0f}));
+  CHECK(sum(none, 1).shape() == Shape{0});
+  CHECK(same(sum(none), Tensor(0.0f)));
+  CHECK(same(logsumexp(none, 0), full({3}, -kInfinity)));
+  CHECK(same(all_of(flags, 1), {true, true}));
+  CHECK(same(any_of(flags, 1), {false, false}));
+  CHECK(mean(none, 1).shape() == Shape{0});  // nothing is empty here: no row is reduced
+  CHECK(max(none, 1).shape() == Shape{0});
+  CHECK(argmax(none, 1).shape() == Shape{0});
+}
+
+TEST_CASE("mean divides by the number of what was summed", "[reduce]") {
+  const Tensor x = {{1.0f, 2.0f}, {3.0f, 6.0f}};
+  CHECK(same(mean(x), Tensor(3.0f)));
+  CHECK(same(mean(x, 0), {2.0f, 4.0f}));
+  CHECK(same(mean(x, -1), {1.5f, 4.5f}));
+}
+
+TEST_CASE("max and min are NaN if there is one, wherever it stands", "[reduce]") {
+  for (const std::int64_t size : {1, 2, 8, 9, 31, 64, 65, 1000})
+    for (const std::int64_t at : {std::int64_t{0}, size / 2, size - 1})
+      for (const DType type : {DType::float32, DType::float64}) {
+        Tensor x = random_in(-1, 1, {size}, type, 83);
+        x.index_put({at}, kNaN);
+        INFO("NaN at " << at << " of " << size << " " << name(type));
+        CHECK(std::isnan(number(max(x))));
+        CHECK(std::isnan(number(min(x))));
+        CHECK(argmax(x).item<std::int64_t>() == at);
+        CHECK(std::isnan(number(max(reshape(x, {size, 1}), 0))));
+      }
+}
+
+TEST_CASE("argmax gives the first of equal values, and works along every axis", "[reduce]") {
+  const Tensor x = {{1.0f, 5.0f, 5.0f}, {7.0f, 0.0f, 7.0f}};
+  CHECK(same(argmax(x, 0), from_vector(std::vector<std::int64_t>{1, 0, 1})));
+  CHECK(same(argmax(x, 1), from_vector(std::vector<std::int64_t>{1, 0})));
+  CHECK(same(argmax(x, -1, {.keepdims = true}), from_vector(std::vector<std::int64_t>{1, 0}, {2, 1})));
+  CHECK(argmax(x).item<std::int64_t>() == 3);
+  CHECK(argmax(transpose(x)).item<std::int64_t>() == 1);  // counted in the order of the view
+  CHECK(argmax(Tensor{3, 9, 9}).item<std::int64_t>() == 1);
+  CHECK(argmax(Tensor{kNaN, 1.0, kNaN}).item<std::int64_t>() == 0);  // the first NaN wins
+  CHECK(argmax(full({100}, -kInfinity)).item<std::int64_t>() == 0);
+}
+
+TEST_CASE("softmax has the published values", "[reduce]") {
+  CHECK(close(softmax(Tensor{1.0, 2.0, 3.0}), {0.09003057, 0.24472848, 0.66524094}, tolerance::published));
+  const Tensor seven = {.1, .2, .3, .4, .1, .2, .3};
+  const std::vector<double> published = {.125, .138, .153, .169, .125, .138, .153};
+  const std::vector<double> actual = values(softmax(seven));
+  for (std::size_t i = 0; i < published.size(); ++i) CHECK(std::fabs(actual[i] - published[i]) <= 0.0005);  // 3 digits
+}
+
+TEST_CASE("softmax and its relatives agree with their definitions along every axis", "[reduce]") {
+  const Tensor x = random_in(-4, 4, {3, 5, 9}, DType::float64, 84);
+  for (const int axis : {0, 1, 2, -1}) {
+    const Tensor e = exp(x), total = sum(e, axis, {.keepdims = true});
+    CHECK(close(softmax(x, axis), e / total, tolerance::roundings64));
+    CHECK(close(log_softmax(x, axis), x - log(total), tolerance::roundings64));
+    CHECK(close(logsumexp(x, axis), log(sum(e, axis)), tolerance::roundings64));
+    CHECK(close(softmax(x.to(DType::float32), axis), e / total, tolerance::roundings32));
+  }
+  CHECK(close(logsumexp(x, {0, 2}), log(sum(exp(x), {0, 2})), tolerance::roundings64));
+}
+
+TEST_CASE("softmax and its relatives do not overflow, and shifting changes nothing", "[reduce]") {
+  const Tensor large = {1000.0, 1001.0, 1002.0};
+  CHECK(close(softmax(large), softmax(Tensor{0.0, 1.0, 2.0}), tolerance::roundings64));
+  CHECK(close(logsumexp(large), Tensor(1002.4076059644443), tolerance::roundings64));  // 1002 + log(1 + 1/e + 1/e^2)
+  CHECK(same(log_softmax(Tensor{0.0, -2000.0}), {0.0, -2000.0}));  // log(softmax) would be -inf
+  CHECK(same(softmax(Tensor{-kInfinity, 0.0}), {0.0, 1.0}));
+  CHECK(number(logsumexp(Tensor{-kInfinity, -kInfinity})) == -kInfinity);
+  CHECK(number(logsumexp(Tensor{kInfinity, 0.0})) == kInfinity);
+  CHECK(std::isnan(number(logsumexp(Tensor{kNaN, 0.0}))));
+  CHECK(same(softmax(zeros({2, 0})), zeros({2, 0})));
+  CHECK(same(softmax(Tensor{5.0}), {1.0}));
+}
+
+TEST_CASE("softmax rows sum to one at every length around the SIMD widths", "[reduce]") {
+  for (std::int64_t n = 1; n <= 70; ++n) {
+    const Tensor x = random_in(-5, 5, {3, n}, DType::float32, 85);
+    const Tensor e = exp(x.to(DType::float64));
+    INFO("rows of " << n);
+    CHECK(close(softmax(x), e / sum(e, -1, {.keepdims = true}), tolerance::roundings32));
+    CHECK(relative_error(values(sum(softmax(x), 1)), {1, 1, 1}) <= tolerance::roundings32);
+  }
+}
+
+TEST_CASE("all_of and any_of answer along axes", "[reduce]") {
+  const Tensor x = {{true, true}, {false, true}};
+  CHECK(same(all_of(x, 0), {false, true}));
+  CHECK(same(all_of(x, 1), {true, false}));
+  CHECK(same(any_of(!x, 1), {false, true}));
+  CHECK_FALSE(all_of(x).item<bool>());
+  CHECK(any_of(x).item<bool>());
+}
