@@ -126,13 +126,14 @@ Tensor like(const char* op, const Tensor& x, Scalar value, Where where) {
   return core::scalar_tensor(op, value, impl.dtype, impl.device(), where);
 }
 
-Tensor compare(const char* op, kernels::Compare kind, const Tensor& x, const Tensor& y, Where where) {
+/// `exchanged`: the sides of `kind` are exchanged, so that less serves greater too.
+Tensor compare(const char* op, kernels::Compare kind, const Tensor& x, const Tensor& y, Where where, bool exchanged = false) {
   const Operands operands(op, x, y, where);
   const bool order = kind == kernels::Compare::less || kind == kernels::Compare::less_equal;
   if (order && operands.dtype() == DType::bool8) wrong_type(op, Domain::numbers, DType::bool8, where);
   const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
   Tensor out = autograd::result_like(a, operands.shape, DType::bool8, where);
-  backend_of(a, where).compare(kind, a, b, *out.impl());
+  backend_of(a, where).compare(kind, exchanged ? b : a, exchanged ? a : b, *out.impl());
   return out;
 }
 
@@ -183,9 +184,9 @@ Tensor equal(const Tensor& a, const Tensor& b, Where where) { return compare("eq
 Tensor not_equal(const Tensor& a, const Tensor& b, Where where) { return compare("not_equal", Compare::not_equal, a, b, where); }
 Tensor less(const Tensor& a, const Tensor& b, Where where) { return compare("less", Compare::less, a, b, where); }
 Tensor less_equal(const Tensor& a, const Tensor& b, Where where) { return compare("less_equal", Compare::less_equal, a, b, where); }
-Tensor greater(const Tensor& a, const Tensor& b, Where where) { return compare("greater", Compare::less, b, a, where); }
+Tensor greater(const Tensor& a, const Tensor& b, Where where) { return compare("greater", Compare::less, a, b, where, true); }
 Tensor greater_equal(const Tensor& a, const Tensor& b, Where where) {
-  return compare("greater_equal", Compare::less_equal, b, a, where);
+  return compare("greater_equal", Compare::less_equal, a, b, where, true);
 }
 Tensor equal(const Tensor& a, Scalar b, Where where) { return equal(a, like("equal", a, b, where), where); }
 Tensor not_equal(const Tensor& a, Scalar b, Where where) { return not_equal(a, like("not_equal", a, b, where), where); }

@@ -52,9 +52,13 @@ TensorImpl& writable(const char* op, const Tensor& target, Where where) {
 void write_through(const char* op, TensorImpl& target, const Tensor& value, Where where) {
   const TensorImpl& from = *value.impl();
   core::require_same_device(op, target, from, where);
-  if (core::broadcast_shapes(op, target.shape, from.shape, where) != target.shape)
-    base::fail<ShapeError>(where, op, ": the value is ", from.shape, " and its place ", target.shape,
-                           "; the value must broadcast to it.");
+  const int extra = target.rank() - from.rank();
+  bool fits = extra >= 0;
+  for (int axis = 0; fits && axis < from.rank(); ++axis)
+    fits = from.shape[axis] == 1 || from.shape[axis] == target.shape[axis + extra];
+  if (!fits)
+    base::fail<ShapeError>(where, op, ": the value of shape ", from.shape, " does not broadcast to ", target.shape,
+                           "; trailing sizes must be equal or 1.");
   if (from.storage == target.storage) {  // it may overlap
     Tensor own = autograd::result_like(from, where);
     backend_of(from, where).copy(from, *own.impl());
@@ -65,12 +69,16 @@ void write_through(const char* op, TensorImpl& target, const Tensor& value, Wher
   core::note_write(target, where);
 }
 
-template <class Combine>
-Tensor& change(const char* op, Tensor& target, Combine combine) {
-  const Where where = Where::current();
+/// target = combine(target, other), in place.
+Tensor& change(const char* op, Tensor& target, const RightOperand& other, Tensor (*with_tensor)(const Tensor&, const Tensor&, Where),
+               Tensor (*with_number)(const Tensor&, Scalar, Where)) {
+  const Where where = other.where;
   TensorImpl& impl = writable(op, target, where);
-  const Tensor value = combine();
-  autograd::check_in_place(op, target, nullptr, where);
+  if (other.tensor != nullptr) core::defined(op, *other.tensor, where);
+  autograd::check_in_place(op, target, other.tensor, where);
+  const NoGrad off;
+  const Tensor value =
+      other.tensor != nullptr ? with_tensor(target, *other.tensor, where) : with_number(target, other.value, where);
   if (value.dtype() != impl.dtype)
     base::fail<DTypeError>(where, op, ": the result would be ", value.dtype(), " and the tensor is ", impl.dtype,
                            "; convert the right side with x.to(dtype).");
@@ -110,18 +118,10 @@ void Tensor::index_put(std::initializer_list<Index> indices, Scalar value, Where
   index_put(indices, core::scalar_tensor("index_put", value, impl.dtype, impl.device(), where), where);
 }
 
-#define CAPSTAN_COMPOUND_ASSIGNMENT(symbol, function)                                                       \
-  Tensor& Tensor::operator symbol(const Tensor& other) {                                                    \
-    return change(#function " in place", *this, [&] { return function(*this, other); });                    \
-  }                                                                                                         \
-  Tensor& Tensor::operator symbol(Scalar value) {                                                           \
-    return change(#function " in place", *this, [&] { return function(*this, value); });                    \
-  }
-CAPSTAN_COMPOUND_ASSIGNMENT(+=, add)
-CAPSTAN_COMPOUND_ASSIGNMENT(-=, sub)
-CAPSTAN_COMPOUND_ASSIGNMENT(*=, mul)
-CAPSTAN_COMPOUND_ASSIGNMENT(/=, div)
-#undef CAPSTAN_COMPOUND_ASSIGNMENT
+Tensor& Tensor::operator+=(const RightOperand& other) { return change("operator+=", *this, other, &add, &add); }
+Tensor& Tensor::operator-=(const RightOperand& other) { return change("operator-=", *this, other, &sub, &sub); }
+Tensor& Tensor::operator*=(const RightOperand& other) { return change("operator*=", *this, other, &mul, &mul); }
+Tensor& Tensor::operator/=(const RightOperand& other) { return change("operator/=", *this, other, &div, &div); }
 
 // --- Parameter ---
 

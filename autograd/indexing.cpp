@@ -74,19 +74,25 @@ void view_replay(Replay& r) {
 
 }  // namespace
 
-Tensor Tensor::index(std::span<const Index> indices, Where where) const {
-  const TensorImpl& impl = core::defined("index", *this, where);
-  Tensor out = view_of(*this, core::index_geometry("index", impl, indices, where), where);
+namespace {
+
+Tensor basic_index(const char* op, const Tensor& x, std::span<const Index> indices, Where where) {
+  const TensorImpl& impl = core::defined(op, x, where);
+  Tensor out = view_of(x, core::index_geometry(op, impl, indices, where), where);
   if (listening() && is_floating(impl.dtype))
-    record("index", where, &view_replay, {this}, {&out}, {}, Viewed{on_contiguous("index", impl, indices, where), impl.shape});
+    record("index", where, &view_replay, {&x}, {&out}, {}, Viewed{on_contiguous(op, impl, indices, where), impl.shape});
   return out;
 }
+
+}  // namespace
+
+Tensor Tensor::index(std::span<const Index> indices, Where where) const { return basic_index("index", *this, indices, where); }
 Tensor Tensor::index(std::initializer_list<Index> indices, Where where) const {
   return index(std::span<const Index>(indices.begin(), indices.size()), where);
 }
-Tensor Tensor::operator[](std::int64_t row) const {
-  const Index first(row);
-  return index(std::span<const Index>(&first, 1), Where::current());
+Tensor Tensor::operator[](Position row) const {
+  const Index first(row.value);
+  return basic_index("operator[]", *this, std::span<const Index>(&first, 1), row.where);
 }
 
 // --- index tensors ---
@@ -94,8 +100,8 @@ Tensor Tensor::operator[](std::int64_t row) const {
 namespace {
 
 /// Indices on the host's terms: integer, contiguous, in [low, high).
-Tensor checked_indices(const char* op, const TensorImpl& x, const Tensor& indices, std::int64_t low, std::int64_t high,
-                       Where where) {
+Tensor checked_indices(const char* op, const TensorImpl& x, int axis, const Tensor& indices, std::int64_t low,
+                       std::int64_t high, Where where) {
   const TensorImpl& impl = core::defined(op, indices, where);
   if (impl.dtype != DType::int32 && impl.dtype != DType::int64)
     base::fail<DTypeError>(where, op, ": the indices are ", impl.dtype, "; they must be int32 or int64.");
@@ -105,11 +111,11 @@ Tensor checked_indices(const char* op, const TensorImpl& x, const Tensor& indice
   if (bad.position >= 0) {
     std::string place;
     std::int64_t rest = bad.position;
-    for (int axis = impl.rank() - 1; axis >= 0; --axis) {
-      place = std::to_string(rest % impl.shape[axis]) + (place.empty() ? "" : ", " + place);
-      rest /= impl.shape[axis];
+    for (int i = impl.rank() - 1; i >= 0; --i) {
+      place = std::to_string(rest % impl.shape[i]) + (place.empty() ? "" : ", " + place);
+      rest /= impl.shape[i];
     }
-    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", place, "] is out of range for shape ", x.shape,
+    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", place, "] is out of range for axis ", axis, " of shape ", x.shape,
                            "; it must be in [", low, ", ", high, ").");
   }
   return packed;
@@ -174,7 +180,7 @@ Tensor gather(const Tensor& x, const Tensor& indices, int axis, Where where) {
   const TensorImpl& impl = core::defined("gather", x, where);
   const int along = core::normalize_axis("gather", axis, impl.rank(), where);
   const std::int64_t size = impl.shape[along];
-  const Tensor index = checked_indices("gather", impl, indices, -size, size, where);
+  const Tensor index = checked_indices("gather", impl, along, indices, -size, size, where);
   if (along == 0) return take_rows(x, index, where);
   // bring the axis to the front, and the new axes back to where it was
   int order[kMaxRank], back[kMaxRank];
@@ -193,7 +199,7 @@ Tensor pick(const Tensor& x, const Tensor& indices, Where where) {
   if (!fits)
     base::fail<ShapeError>(where, "pick: the tensor is ", impl.shape, " and the indices are ", index.shape,
                            "; the indices must have the tensor's shape without its last axis.");
-  return pick_checked(x, checked_indices("pick", impl, indices, 0, impl.shape[impl.rank() - 1], where), where);
+  return pick_checked(x, checked_indices("pick", impl, impl.rank() - 1, indices, 0, impl.shape[impl.rank() - 1], where), where);
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, Scalar on, Scalar off, DType dtype, Where where) {
@@ -201,7 +207,7 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, Scalar on, Scalar off,
   if (depth < 0) base::fail<ShapeError>(where, "one_hot: the depth is ", depth, "; it must be >= 0.");
   if (impl.rank() == kMaxRank)
     base::fail<ShapeError>(where, "one_hot: the indices have ", kMaxRank, " axes already; that is the most.");
-  const Tensor packed = checked_indices("one_hot", impl, indices, INT64_MIN, INT64_MAX, where);
+  const Tensor packed = checked_indices("one_hot", impl, 0, indices, INT64_MIN, INT64_MAX, where);
   core::to_element("one_hot", on, dtype, where);
   core::to_element("one_hot", off, dtype, where);
   std::int64_t sizes[kMaxRank];

@@ -31,7 +31,13 @@ void concat_replay(Replay& r, std::span<const std::int64_t> sizes, int axis) {
 
 DType common_type(std::span<const Tensor> parts, Where where) {
   DType dtype = parts[0].dtype();
-  for (const Tensor& part : parts) dtype = promote(dtype, part.dtype(), where);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const DType other = parts[i].dtype();
+    if (dtype != other && (is_floating(dtype) != is_floating(other) || dtype == DType::bool8 || other == DType::bool8))
+      base::fail<DTypeError>(where, "concat: types do not mix: part 0 is ", parts[0].dtype(), " and part ", i, " is ", other,
+                             "; the Array API table has no common type for them. Convert one with x.to(dtype).");
+    dtype = promote(dtype, other, where);
+  }
   return dtype;
 }
 

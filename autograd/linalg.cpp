@@ -39,7 +39,14 @@ Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
   const auto leading = [&](const TensorImpl& t) {
     return Shape(std::span<const std::int64_t>(t.shape.begin(), static_cast<std::size_t>(t.rank() - 2)), where);
   };
-  const Shape batch = core::broadcast_shapes("matmul", leading(a), leading(b), where);
+  const Shape la = leading(a), lb = leading(b);
+  for (int i = 1; i <= la.rank() && i <= lb.rank(); ++i) {
+    const std::int64_t sa = la[la.rank() - i], sb = lb[lb.rank() - i];
+    if (sa != sb && sa != 1 && sb != 1)
+      base::fail<ShapeError>(where, "matmul: leading axes do not broadcast: a is ", a.shape, " and b is ", b.shape,
+                             "; sizes ", sa, " and ", sb, " must be equal or 1.");
+  }
+  const Shape batch = core::broadcast_shapes("matmul", la, lb, where);
   std::int64_t sizes[kMaxRank];
   int rank = 0;
   for (const std::int64_t size : batch) sizes[rank++] = size;

@@ -85,7 +85,7 @@ void extreme_replay(Replay& r) {
 
 Tensor extreme(const char* op, Reduction kind, const Tensor& x, const Axes& axes, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type.");
+  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
   const Plan plan(op, impl, axes, options, where);
   refuse_empty(op, impl, plan, where);
   Tensor out = reduce_as(kind, impl, plan, impl.dtype, where);
@@ -137,7 +137,7 @@ Tensor any_of(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
 
 Tensor argmax(const Tensor& x, int axis, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined("argmax", x, where);
-  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, "argmax: the tensor is bool; it must be a number type.");
+  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, "argmax: the tensor is bool; it must be a number type, not bool.");
   const int along = core::normalize_axis("argmax", axis, impl.rank(), where);
   const Plan plan("argmax", impl, along, options, where);
   refuse_empty("argmax", impl, plan, where);
@@ -147,7 +147,8 @@ Tensor argmax(const Tensor& x, int axis, ReduceOptions options, Where where) {
 }
 
 Tensor argmax(const Tensor& x, Where where) {
-  core::defined("argmax", x, where);
+  const TensorImpl& impl = core::defined("argmax", x, where);
+  refuse_empty("argmax", impl, Plan("argmax", impl, {}, {}, where), where);
   return argmax(reshape(stop_gradient(x, where), {-1}, where), 0, {}, where);
 }
 

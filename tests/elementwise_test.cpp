@@ -180,7 +180,7 @@ TEST_CASE("subnormal numbers are neither flushed on the way in nor on the way ou
   CHECK(of_many<double>(unary_ops.at("relu"), smallest) == smallest);
   CHECK(of_many<double>(unary_ops.at("tanh"), smallest) == smallest);
   CHECK(same(Tensor{smallest} + smallest, {1e-323}));
-  CHECK(same(Tensor{1e-308} * 0.25, {2.5e-309}));
+  CHECK(same(Tensor{1e-308} * 0.25, {1e-308 * 0.25}));
   CHECK(ulps_between(of_many<double>(unary_ops.at("sqrt"), smallest), 2.2227587494850775e-162) <= 1);
   CHECK(ulps_between(of_many<double>(unary_ops.at("exp"), -740.0), 4.2e-322) <= tolerance::elementwise_ulps);
   CHECK(ulps_between(of_many<float>(unary_ops.at("exp"), -95.0f), 5.5211e-42f) <= tolerance::elementwise_ulps);

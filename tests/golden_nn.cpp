@@ -67,9 +67,9 @@ Tensors torch_rnn(const GoldenCall& c) {
       next += has_bias ? 4 : 2;
       const Tensor h0 = inputs == 2 ? c.tensor(1)[static_cast<std::int64_t>(last.size())]
                                     : zeros({x.size(0), hidden}, {.dtype = x.dtype()});
-      const Tensor h = rnn(direction == 0 ? x : backwards(x), h0, wx, wh, b, activation).outputs;
-      last.push_back(h.index({all, -1}));
-      results.push_back(direction == 0 ? h : backwards(h));
+      const RnnResult h = rnn(direction == 0 ? x : backwards(x), h0, wx, wh, b, activation);
+      last.push_back(h.last);
+      results.push_back(direction == 0 ? h.outputs : backwards(h.outputs));
     }
     x = concat(results, -1);
   }

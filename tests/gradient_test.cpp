@@ -31,12 +31,12 @@ const std::set<std::string> without_gradient = {
     "all_of", "any_of", "argmax", "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not",
     "logical_or", "not_equal", "one_hot"};
 
-/// Names of the functions that a public header declares with a tensor, or several, as their result.
+/// Names of the functions that a public header declares with tensors as their result.
 std::set<std::string> declared_in(const std::filesystem::path& header) {
   std::set<std::string> names;
   std::ifstream in(header);
   for (std::string line; std::getline(in, line);)
-    for (const std::string prefix : {"Tensor ", "std::vector<Tensor> "}) {
+    for (const std::string prefix : {"Tensor ", "std::vector<Tensor> ", "RnnResult "}) {
       const std::size_t open = line.find('(');
       if (line.rfind(prefix, 0) == 0 && open != std::string::npos)
         names.insert(line.substr(prefix.size(), open - prefix.size()));

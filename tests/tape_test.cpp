@@ -307,6 +307,17 @@ TEST_CASE("writing to a value that no gradient needs is no error", "[tape]") {
   CHECK(same(tape.gradient(y, x), {3.0, 3.0}));
 }
 
+TEST_CASE("changing a watched tensor in place is not an operation on the tape", "[tape]") {
+  Tensor x = {1.0, 2.0};
+  GradientTape tape;
+  tape.watch(x);
+  x += 1;
+  x *= 2;
+  x.fill(3);
+  CHECK(tape.size() == 0);
+  CHECK(same(tape.gradient(x * x, x), {6.0, 6.0}));
+}
+
 TEST_CASE("writing through a view to a saved value is noticed", "[tape]") {
   Tensor x = {1.0, 2.0};
   Tensor first = x[0];  // taken before the tape follows x

@@ -29,9 +29,8 @@ inline constexpr double roundings32 = 4e-6;
 // Published values carry six to eight digits.
 inline constexpr double published = 1e-5;
 
-// Sums of n values in blocks of double: the result is rounded once, relative to the sum of magnitudes.
-inline constexpr double blocked_sum32 = 2e-7;
-inline constexpr double blocked_sum64 = 1e-14;
+// Float32 sums: blocks of up to 128 values add up in float32, each step rounding by at most 6e-8; the blocks in double.
+inline constexpr double blocked_sum32 = 1e-5;
 // Products of matrices with inner sizes up to a few hundred, relative to the largest value.
 inline constexpr double product32 = 2e-6;
 inline constexpr double product64 = 1e-13;

@@ -18,6 +18,15 @@ namespace capstan CAPSTAN_PUBLIC {
 
 struct TensorImpl;  // hidden: lib/core/tensor_impl.hpp
 class Index;
+struct RightOperand;
+
+/// A number that indexes, and the place it is used at: what lets `x[2]` and `x.at<float>(0, 1)` name the caller's line.
+struct Position {
+  std::int64_t value;
+  Where where;
+  template <std::integral T>
+  Position(T v, Where w = Where::current()) noexcept : value(static_cast<std::int64_t>(v)), where(w) {}
+};
 
 /// Braces inside braces: `{{1.0f, 2.0f}, {3.0f, 4.0f}}`. Exists only to build tensors from.
 class NestedList {
@@ -94,17 +103,23 @@ class Tensor {
   template <class T>
   T item(Where where = Where::current()) const;  ///< the value of a tensor with one element; ShapeError otherwise
   template <class T, std::integral... I>
-  T at(I... index) const {
-    const std::int64_t where[] = {static_cast<std::int64_t>(index)..., 0};
+  T at(Position first, I... more) const {
+    const std::int64_t index[] = {first.value, static_cast<std::int64_t>(more)...};
     T value;
-    read_at(std::span<const std::int64_t>(where, sizeof...(I)), &value, dtype_of<T>());
+    read_at(index, &value, dtype_of<T>(), first.where);
+    return value;
+  }
+  template <class T>
+  T at(Where where = Where::current()) const {  ///< of a tensor without axes
+    T value;
+    read_at({}, &value, dtype_of<T>(), where);
     return value;
   }
   /// Writes one value in place and counts as a write to the storage.
   template <class T, std::integral... I>
-  void set(T value, I... index) {
-    const std::int64_t where[] = {static_cast<std::int64_t>(index)..., 0};
-    write_at(std::span<const std::int64_t>(where, sizeof...(I)), &value, dtype_of<T>());
+  void set(T value, Position first, I... more) {
+    const std::int64_t index[] = {first.value, static_cast<std::int64_t>(more)...};
+    write_at(index, &value, dtype_of<T>(), first.where);
   }
 
   // All values.
@@ -123,7 +138,7 @@ class Tensor {
   T* mutable_data(Where where = Where::current());
 
   // Views and copies. All are differentiable.
-  Tensor operator[](std::int64_t row) const;  ///< a view of one row of the first axis; IndexError
+  Tensor operator[](Position row) const;  ///< a view of one row of the first axis; IndexError
   /// A view by basic indexing: integers, `range`, `all`, `newaxis`, `ellipsis`; axes left out are taken whole.
   Tensor index(std::initializer_list<Index> indices, Where where = Where::current()) const;
   Tensor index(std::span<const Index> indices, Where where = Where::current()) const;
@@ -139,14 +154,10 @@ class Tensor {
   // In place. Each counts as a write to the storage; a tape that saved the old value reports it at replay.
   void fill(Scalar value, Where where = Where::current());
   void assign(const Tensor& value, Where where = Where::current());  ///< copies values in, broadcast and converted
-  Tensor& operator+=(const Tensor& other);
-  Tensor& operator-=(const Tensor& other);
-  Tensor& operator*=(const Tensor& other);
-  Tensor& operator/=(const Tensor& other);
-  Tensor& operator+=(Scalar value);
-  Tensor& operator-=(Scalar value);
-  Tensor& operator*=(Scalar value);
-  Tensor& operator/=(Scalar value);
+  Tensor& operator+=(const RightOperand& other);
+  Tensor& operator-=(const RightOperand& other);
+  Tensor& operator*=(const RightOperand& other);
+  Tensor& operator/=(const RightOperand& other);
 
   /// `[2, 2] float32 cpu  min 6  max 26  mean 14  std 7.35  nan 0  inf 0`; std is of the population.
   std::string describe() const;
@@ -157,8 +168,8 @@ class Tensor {
 
  private:
   explicit Tensor(const NestedList& value);
-  void read_at(std::span<const std::int64_t> index, void* value, DType dtype) const;
-  void write_at(std::span<const std::int64_t> index, const void* value, DType dtype);
+  void read_at(std::span<const std::int64_t> index, void* value, DType dtype, Where where) const;
+  void write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where);
 
   TensorImpl* impl_ = nullptr;
 };
@@ -214,15 +225,16 @@ struct Operand {
   Where where;
   Operand(const Tensor& t, Where w = Where::current()) noexcept : tensor(t), where(w) {}
 };
-/// A tensor or a number on the right of == and !=. C++20 also tries these with their sides exchanged; that both sides
-/// are converted makes the written order win.
+/// A tensor or a number on the right of an assignment or of == and !=, and the place it is used at. C++20 also tries
+/// == with its sides exchanged; that both sides are converted makes the written order win.
 struct RightOperand {
   const Tensor* tensor = nullptr;
   Scalar value = 0;
-  RightOperand(const Tensor& t) noexcept : tensor(&t) {}
+  Where where;
+  RightOperand(const Tensor& t, Where w = Where::current()) noexcept : tensor(&t), where(w) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  RightOperand(T v) noexcept : value(v) {}
+  RightOperand(T v, Where w = Where::current()) noexcept : value(v), where(w) {}
 };
 struct RightTensor {
   const Tensor& tensor;

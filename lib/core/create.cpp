@@ -200,6 +200,9 @@ void find_type(const NestedList& list, DType& type, bool& known, Where where) {
     // the integer adapts
   } else if (is_integer(type) && is_floating(list.dtype())) {
     type = list.dtype();
+  } else if ((type == DType::bool8) != (list.dtype() == DType::bool8)) {
+    base::fail<DTypeError>(where, "Tensor: types do not mix: ", type, " and ", list.dtype(),
+                           " stand in one list; the Array API table has no common type for them.");
   } else {
     type = promote(type, list.dtype(), where);
   }

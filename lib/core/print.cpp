@@ -59,16 +59,13 @@ class FloatFormat {
       const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
       left_ = std::max(left_, point);
       right_ = std::max(right_, tail - point - 1);
+      if (exponent_) exponent_digits_ = std::max(exponent_digits_, text.size() - tail - 2);  // behind "e+"
     }
     for (const T x : shown) {
       if (std::isnan(x)) special_ = std::max<std::size_t>(special_, 3);
       else if (std::isinf(x)) special_ = std::max<std::size_t>(special_, x < 0 ? 4 : 3);
     }
-    width_ = left_ + 1 + right_ + (exponent_ && left_ > 0 ? 4 : 0);
-    if (exponent_)  // three digits of exponent widen all
-      for (const T x : shown)
-        if (std::isfinite(x)) width_ = std::max(width_, padded(x).size());
-    if (left_ == 0) width_ = 0;
+    width_ = left_ == 0 ? 0 : left_ + 1 + right_ + (exponent_ ? 2 + exponent_digits_ : 0);
     width_ = std::max(width_, special_);
   }
 
@@ -87,11 +84,12 @@ class FloatFormat {
     const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
     const std::size_t missing = right_ - (tail - point - 1);
     text.insert(tail, missing, exponent_ ? '0' : ' ');
+    if (exponent_) text.insert(text.find('e') + 2, exponent_digits_ - (text.size() - text.find('e') - 2), '0');
     text.insert(0, left_ - point, ' ');
     return text;
   }
   bool exponent_ = false;
-  std::size_t left_ = 0, right_ = 0, special_ = 0, width_ = 0;
+  std::size_t left_ = 0, right_ = 0, exponent_digits_ = 0, special_ = 0, width_ = 0;
 };
 
 template <class T>

@@ -49,8 +49,7 @@ void require_contiguous(const char* op, const TensorImpl& impl, Where where) {
                            " is not contiguous; make it so with x.contiguous().");
 }
 
-std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index) {
-  const Where where = Where::current();
+std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index, Where where) {
   if (static_cast<int>(index.size()) != impl.rank())
     base::fail<IndexError>(where, op, ": ", index.size(), " indices were given for shape ", impl.shape, "; it needs ",
                            impl.rank(), ".");
@@ -68,19 +67,18 @@ std::byte* element_address(const char* op, const TensorImpl& impl, std::span<con
 
 }  // namespace
 
-void Tensor::read_at(std::span<const std::int64_t> index, void* value, DType dtype) const {
-  const TensorImpl& impl = core::defined("at", *this, Where::current());
-  require_type("at", impl, dtype, Where::current());
-  if (impl.device().kind != DeviceKind::cpu) return to(cpu()).read_at(index, value, dtype);
-  std::memcpy(value, element_address("at", impl, index), static_cast<std::size_t>(size_of(dtype)));
+void Tensor::read_at(std::span<const std::int64_t> index, void* value, DType dtype, Where where) const {
+  const TensorImpl& impl = core::defined("at", *this, where);
+  require_type("at", impl, dtype, where);
+  if (impl.device().kind != DeviceKind::cpu) return to(cpu(), where).read_at(index, value, dtype, where);
+  std::memcpy(value, element_address("at", impl, index, where), static_cast<std::size_t>(size_of(dtype)));
 }
 
-void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype) {
-  const Where where = Where::current();
+void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where) {
   const TensorImpl& impl = core::defined("set", *this, where);
   require_type("set", impl, dtype, where);
   require_cpu("set", impl, where);
-  std::memcpy(element_address("set", impl, index), value, static_cast<std::size_t>(size_of(dtype)));
+  std::memcpy(element_address("set", impl, index, where), value, static_cast<std::size_t>(size_of(dtype)));
   core::note_write(*impl_, where);
 }
 

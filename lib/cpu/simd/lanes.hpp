@@ -45,7 +45,9 @@ template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { r
 template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) {  // xsimd's 0 - x has the wrong sign at 0
+  return Lanes<T>(a.v ^ Batch<T>(T(-0.0)));
+}
 template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
@@ -64,8 +66,35 @@ template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> 
 #endif
 }
 template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(xsimd::abs(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) { return Lanes<T>(xsimd::exp(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) { return Lanes<T>(xsimd::log(x.v)); }
+
+/// `fast`, but for lanes in (low, high), where it is wrong: those ask the C library. Hardly ever taken.
+template <class T, class F>
+CAPSTAN_INLINE Lanes<T> mend(Lanes<T> fast, Lanes<T> x, T low, T high, F library) {
+  const auto wrong = (x.v > Batch<T>(low)) & (x.v < Batch<T>(high));
+  if (__builtin_expect(xsimd::any(wrong), false)) {
+    T from[Lanes<T>::size], to[Lanes<T>::size];
+    x.store(from);
+    fast.store(to);
+    for (int i = 0; i < Lanes<T>::size; ++i)
+      if (from[i] > low && from[i] < high) to[i] = library(from[i]);
+    return Lanes<T>::load(to);
+  }
+  return fast;
+}
+
+/// xsimd's exp gives infinity a little too early, and 0 instead of subnormal numbers.
+template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) {
+  constexpr bool f = sizeof(T) == 4;
+  constexpr T top = f ? T(88) : T(709), overflow = f ? T(88.8) : T(709.8);
+  constexpr T bottom = f ? T(-87.3) : T(-708.3), underflow = f ? T(-104) : T(-745.2);
+  const auto library = [](T v) { return kernels::exp(v); };
+  return mend(mend(Lanes<T>(xsimd::exp(x.v)), x, top, overflow, library), x, underflow, bottom, library);
+}
+/// xsimd's log is wrong for subnormal numbers.
+template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {
+  constexpr T smallest = sizeof(T) == 4 ? T(1.17549435e-38) : T(2.2250738585072014e-308);
+  return mend(Lanes<T>(xsimd::log(x.v)), x, T(0), smallest, [](T v) { return kernels::log(v); });
+}
 template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) { return Lanes<T>(xsimd::sqrt(x.v)); }
 template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(xsimd::tanh(x.v)); }
 
@@ -88,7 +117,9 @@ template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { r
 template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) {  // xsimd's 0 - x has the wrong sign at 0
+  return Lanes<T>(a.v ^ Batch<T>(T(-0.0)));
+}
 template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
