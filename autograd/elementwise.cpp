@@ -36,7 +36,7 @@ template <class Op>
 void unary_replay(Replay& r) {
   const Tensor& saved = Op::saves == Saves::nothing ? r.grad() : r.saved(0);
   if (listening()) {
-    r.give(0, Op::backward(Value(r.grad(), r.where()), Value(saved, r.where())).tensor);
+    r.give(0, Op::backward(Value(r.grad(), r.where()), Value(saved, r.where())).take());
     return;
   }
   const Tensor grad = autograd::dense(r.grad(), r.where()), value = autograd::dense(saved, r.where());
@@ -90,14 +90,21 @@ struct Operands {
   }
 };
 
-template <class Op>
+/// `Shapes` is BinaryShapes if an operand was stretched, else NoAttributes.
+template <class Op, class Shapes>
 void binary_replay(Replay& r) {
   // saved: those of a, b and the result that some needed side reads; the others are undefined
   const Where where = r.where();
   const Value grad(r.grad(), where), a(r.saved(0), where), b(r.saved(1), where), y(r.saved(2), where);
-  const auto shapes = r.attributes<BinaryShapes>();
-  if (r.needs(0)) r.give(0, autograd::sum_to(Op::left(grad, a, b, y).tensor, shapes.a, where));
-  if (r.needs(1)) r.give(1, autograd::sum_to(Op::right(grad, a, b, y).tensor, shapes.b, where));
+  const auto give = [&](int input, Tensor gradient) {
+    if constexpr (!std::is_empty_v<Shapes>) {
+      const auto shapes = r.attributes<Shapes>();
+      gradient = autograd::sum_to(gradient, input == 0 ? shapes.a : shapes.b, where);
+    }
+    r.give(input, std::move(gradient));
+  };
+  if (r.needs(0)) give(0, Op::left(grad, a, b, y).take());
+  if (r.needs(1)) give(1, Op::right(grad, a, b, y).take());
 }
 
 template <class Op>
@@ -113,10 +120,14 @@ Tensor binary(const Tensor& x, const Tensor& y, Where where) {
     const Tensor* right[] = {operands.b};
     const unsigned reads = (autograd::followers(left) != 0 ? Op::left_reads : 0) |
                            (autograd::followers(right) != 0 ? Op::right_reads : 0);
-    record(Op::name, where, &binary_replay<Op>, {operands.a, operands.b}, {&out},
-           {reads & kernels::kReadsA ? operands.a : &none, reads & kernels::kReadsB ? operands.b : &none,
-            reads & kernels::kReadsResult ? &out : &none},
-           BinaryShapes{a.shape, b.shape});
+    const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
+                                                        reads & kernels::kReadsB ? operands.b : &none,
+                                                        reads & kernels::kReadsResult ? &out : &none};
+    if (a.shape == b.shape)
+      record(Op::name, where, &binary_replay<Op, autograd::NoAttributes>, {operands.a, operands.b}, {&out}, saved);
+    else
+      record(Op::name, where, &binary_replay<Op, BinaryShapes>, {operands.a, operands.b}, {&out}, saved,
+             BinaryShapes{a.shape, b.shape});
   }
   return out;
 }

@@ -8,24 +8,37 @@
 
 namespace capstan::autograd {
 
-/// A tensor, or a number that waits for a tensor to stand beside.
-struct Value {
-  Tensor tensor;
-  double number = 0;
-  Where where;
+/// A tensor, or a number that waits for a tensor to stand beside. Made from an lvalue it only refers to the tensor,
+/// which saves counting references: rules pass values around by the dozen.
+class Value {
+ public:
+  Value(const Tensor& t, Where w) noexcept : where(w), lent_(&t) {}
+  Value(Tensor&& t, Where w) noexcept : where(w), own_(std::move(t)) {}
+  explicit Value(double x) noexcept : number(x) {}
+  Value(const Value& other) : where(other.where), number(other.number), lent_(other.lent_) {
+    if (lent_ == nullptr) own_ = other.own_;
+  }
+  Value& operator=(const Value&) = delete;
 
-  Value() = default;
-  Value(Tensor t, Where w) : tensor(std::move(t)), where(w) {}
-  explicit Value(double x) : number(x) {}
-  bool is_number() const noexcept { return !tensor.defined(); }
+  const Tensor& tensor() const noexcept { return lent_ != nullptr ? *lent_ : own_; }
+  /// The tensor, moved out where it is the value's own.
+  Tensor take() && { return lent_ != nullptr ? *lent_ : std::move(own_); }
+  bool is_number() const noexcept { return !tensor().defined(); }
+
+  Where where{};
+  double number = 0;
+
+ private:
+  Tensor own_;
+  const Tensor* lent_ = nullptr;
 };
 
 #define CAPSTAN_VALUE_OPERATOR(symbol)                                                                   \
   inline Value operator symbol(const Value& a, const Value& b) {                                         \
     if (a.is_number() && b.is_number()) return Value(a.number symbol b.number);                          \
-    if (b.is_number()) return {Operand(a.tensor, a.where) symbol Scalar(b.number), a.where};             \
-    if (a.is_number()) return {ScalarOperand(a.number, b.where) symbol b.tensor, b.where};               \
-    return {Operand(a.tensor, a.where) symbol b.tensor, a.where};                                        \
+    if (b.is_number()) return {Operand(a.tensor(), a.where) symbol Scalar(b.number), a.where};             \
+    if (a.is_number()) return {ScalarOperand(a.number, b.where) symbol b.tensor(), b.where};               \
+    return {Operand(a.tensor(), a.where) symbol b.tensor(), a.where};                                        \
   }
 CAPSTAN_VALUE_OPERATOR(+)
 CAPSTAN_VALUE_OPERATOR(-)
@@ -40,7 +53,7 @@ struct Condition {
 };
 #define CAPSTAN_VALUE_COMPARISON(symbol, function)                                                       \
   inline Condition operator symbol(const Value& a, const Value& b) {                                     \
-    return {b.is_number() ? function(a.tensor, Scalar(b.number), a.where) : function(a.tensor, b.tensor, a.where), a.where}; \
+    return {b.is_number() ? function(a.tensor(), Scalar(b.number), a.where) : function(a.tensor(), b.tensor(), a.where), a.where}; \
   }
 CAPSTAN_VALUE_COMPARISON(<, less)
 CAPSTAN_VALUE_COMPARISON(<=, less_equal)
@@ -53,16 +66,16 @@ inline Value select(const Condition& c, const Value& a, const Value& b) {
   const Where w = c.where;
   if (a.is_number() && b.is_number())
     base::fail<BackendError>(w, "select: a rule chooses between two numbers; at least one must depend on its arguments.");
-  if (a.is_number()) return {capstan::where(c.tensor, Scalar(a.number), b.tensor, w), w};
-  if (b.is_number()) return {capstan::where(c.tensor, a.tensor, Scalar(b.number), w), w};
-  return {capstan::where(c.tensor, a.tensor, b.tensor, w), w};
+  if (a.is_number()) return {capstan::where(c.tensor, Scalar(a.number), b.tensor(), w), w};
+  if (b.is_number()) return {capstan::where(c.tensor, a.tensor(), Scalar(b.number), w), w};
+  return {capstan::where(c.tensor, a.tensor(), b.tensor(), w), w};
 }
-inline Value operator-(const Value& x) { return {neg(x.tensor, x.where), x.where}; }
-inline Value abs(const Value& x) { return {capstan::abs(x.tensor, x.where), x.where}; }
-inline Value exp(const Value& x) { return {capstan::exp(x.tensor, x.where), x.where}; }
-inline Value log(const Value& x) { return {capstan::log(x.tensor, x.where), x.where}; }
-inline Value sqrt(const Value& x) { return {capstan::sqrt(x.tensor, x.where), x.where}; }
-inline Value tanh(const Value& x) { return {capstan::tanh(x.tensor, x.where), x.where}; }
-inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor, y.tensor, x.where), x.where}; }
+inline Value operator-(const Value& x) { return {neg(x.tensor(), x.where), x.where}; }
+inline Value abs(const Value& x) { return {capstan::abs(x.tensor(), x.where), x.where}; }
+inline Value exp(const Value& x) { return {capstan::exp(x.tensor(), x.where), x.where}; }
+inline Value log(const Value& x) { return {capstan::log(x.tensor(), x.where), x.where}; }
+inline Value sqrt(const Value& x) { return {capstan::sqrt(x.tensor(), x.where), x.where}; }
+inline Value tanh(const Value& x) { return {capstan::tanh(x.tensor(), x.where), x.where}; }
+inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor(), y.tensor(), x.where), x.where}; }
 
 }  // namespace capstan::autograd

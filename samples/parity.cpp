@@ -50,7 +50,7 @@ struct Net {
 namespace {
 
 struct Options {
-  std::int64_t steps = 12000, batch = 1000;
+  std::int64_t steps = 25000, batch = 1000;
   double learning_rate = 4e-3, check_accuracy = 0.99;
   std::uint64_t seed = 1;
   int threads = 0;

@@ -6,6 +6,7 @@
 #include "lib/core/scalars.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -16,12 +17,12 @@ constexpr std::int64_t kTile = 16;
 template <class Word>
 void transpose_tile(const Word* from, std::int64_t from_row, Word* to, std::int64_t to_row, std::int64_t rows,
                     std::int64_t columns) {
-  if (rows == kTile && columns == kTile) {
-    Word tile[kTile][kTile];
-    for (std::int64_t j = 0; j < kTile; ++j)
-      for (std::int64_t i = 0; i < kTile; ++i) tile[i][j] = from[j * from_row + i];
-    for (std::int64_t i = 0; i < kTile; ++i) std::memcpy(to + i * to_row, tile[i], sizeof tile[i]);
-    return;
+  if constexpr (sizeof(Word) >= 4) {
+    if (rows == kTile && columns == kTile) {
+      using Float = std::conditional_t<sizeof(Word) == 4, float, double>;  // only moved, never computed with
+      simd().of<Float>().transpose_tile(reinterpret_cast<const Float*>(from), from_row, reinterpret_cast<Float*>(to), to_row);
+      return;
+    }
   }
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[j * from_row + i];

@@ -85,7 +85,7 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
   hold_blas_to_one_thread();
   constexpr std::int64_t kBlasGrain = 1 << 21;  // multiplications worth a thread: some tens of microseconds
   constexpr std::int64_t kEdge = 48;            // cuts fall on multiples of the inner kernels' rows and columns
-  const bool by_rows = m >= n;
+  const bool by_rows = m > n;
   const std::int64_t size = by_rows ? m : n, blocks = (size + kEdge - 1) / kEdge;
   const std::int64_t block_work = kEdge * (by_rows ? n : m) * k;
   const std::int64_t even = (blocks + threads() - 1) / threads();  // fewest cuts: each packs the other operand again

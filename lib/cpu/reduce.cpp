@@ -15,7 +15,7 @@ using core::Scratch;
 using kernels::Reduction;
 
 constexpr std::int64_t kRowPiece = 65536;    // elements of one row that are reduced in one go
-constexpr std::int64_t kColumnPiece = 1024;  // columns, times
+constexpr std::int64_t kColumnPiece = 256;   // columns, times
 constexpr std::int64_t kColumnRows = 4096;   // rows, that are reduced in one go
 
 /// x seen with its kept axes first and its reduced axes last.

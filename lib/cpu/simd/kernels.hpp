@@ -59,6 +59,8 @@ struct FloatKernels {
   void (*log_softmax_backward)(const T* grad, const T* y, T* out, std::int64_t count);
   // out = scale * exp(x - shift)
   void (*scaled_exp)(const T* x, T shift, T scale, T* out, std::int64_t count);
+  /// to[i * to_row + j] = from[j * from_row + i] for i and j below 16
+  void (*transpose_tile)(const T* from, std::int64_t from_row, T* to, std::int64_t to_row);
   void (*small_gemm)(const SmallGemm<T>& g);
   void (*rnn_forward)(const RnnRows<T>& r);
   void (*rnn_backward)(const RnnRows<T>& r);

@@ -87,8 +87,10 @@ template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) {
   constexpr bool f = sizeof(T) == 4;
   constexpr T top = f ? T(88) : T(709), overflow = f ? T(88.8) : T(709.8);
   constexpr T bottom = f ? T(-87.3) : T(-708.3), underflow = f ? T(-104) : T(-745.2);
+  const Lanes<T> fast(xsimd::exp(x.v));
+  if (__builtin_expect(!xsimd::any(xsimd::abs(x.v) > Batch<T>(-bottom)), true)) return fast;
   const auto library = [](T v) { return kernels::exp(v); };
-  return mend(mend(Lanes<T>(xsimd::exp(x.v)), x, top, overflow, library), x, underflow, bottom, library);
+  return mend(mend(fast, x, top, overflow, library), x, underflow, bottom, library);
 }
 /// xsimd's log is wrong for subnormal numbers.
 template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {

@@ -20,6 +20,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Binary.
       .softmax_backward = &softmax_backward<T>,
       .log_softmax_backward = &log_softmax_backward<T>,
       .scaled_exp = &scaled_exp<T>,
+      .transpose_tile = &transpose_tile<T>,
       .small_gemm = &small_gemm<T>,
       .rnn_forward = &rnn_forward<T>,
       .rnn_backward = &rnn_backward<T>,

@@ -1,0 +1,211 @@
+// The allocator: steady training, limits and recovery, caches, peaks, threads.
+#include "tests/support.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+std::atomic<std::int64_t> heap_allocations{0};  // by `new`, of the whole program
+
+constexpr std::int64_t kMegabyte = 1 << 20;
+
+/// float32 [count * 2^18]: that many megabytes.
+Tensor megabytes(std::int64_t count) { return zeros({count << 18}); }
+
+struct Net {
+  nn::Linear hidden{32, 64}, out{64, 10};
+  Tensor operator()(const Tensor& x) { return out(tanh(hidden(x))); }
+};
+
+/// Figures of every step of a training loop.
+template <class Optimizer>
+struct Steps {
+  std::vector<std::int64_t> system, heap, in_use;
+
+  Steps(Optimizer optimizer, Net& net, int count) {
+    const Tensor x = random_in(-1, 1, {20, 32}, DType::float32, 131);
+    const Tensor labels = random_in(0, 10, {20}, DType::int64, 132);
+    system.reserve(static_cast<std::size_t>(count));
+    heap.reserve(static_cast<std::size_t>(count));
+    in_use.reserve(static_cast<std::size_t>(count));
+    for (int step = 0; step < count; ++step) {
+      const std::int64_t before = heap_allocations;
+      {
+        GradientTape tape;
+        const Tensor loss = mean(sparse_softmax_cross_entropy(net(x), labels));
+        optimizer.apply(tape.gradient(loss, optimizer.parameters()));
+      }
+      heap.push_back(heap_allocations - before);
+      const memory::Stats now = memory::stats();
+      system.push_back(now.system_allocations);
+      in_use.push_back(now.in_use);
+    }
+  }
+};
+
+/// Lifts a limit when it goes.
+struct Limit {
+  explicit Limit(std::int64_t bytes) { memory::set_limit(cpu(), bytes); }
+  ~Limit() { memory::set_limit(cpu(), 0); }
+};
+
+}  // namespace
+
+// The whole program's, so that allocations anywhere are seen. The other forms of `new` end here too.
+void* operator new(std::size_t size) {
+  heap_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* block = std::malloc(size > 0 ? size : 1)) return block;
+  throw std::bad_alloc();
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+void operator delete[](void* block) noexcept { std::free(block); }
+void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
+
+TEST_CASE("a training loop asks the system for nothing after its second step", "[memory]") {
+  for (const int threads_to_use : {1, 2}) {
+    const ThreadCount count(threads_to_use);
+    Net net;
+    const Steps<optim::Sgd> sgd(optim::Sgd(nn::parameters(net), {.momentum = 0.9}), net, 40);
+    const Steps<optim::Adam> adam(optim::Adam(nn::parameters(net)), net, 40);
+    INFO(threads_to_use << " threads");
+    CHECK(sgd.system[39] == sgd.system[1]);
+    CHECK(adam.system[39] == adam.system[1]);
+    CHECK(sgd.in_use[39] == sgd.in_use[1]);  // and nothing is left behind
+    CHECK(adam.in_use[39] == adam.in_use[1]);
+  }
+}
+
+TEST_CASE("the heap use of a training step does not grow", "[memory]") {
+  Net net;
+  const Steps<optim::Adam> steps(optim::Adam(nn::parameters(net)), net, 60);
+  const std::int64_t third = steps.heap[2];
+  INFO("the third step allocates " << third << " times, the last " << steps.heap[59]);
+  CHECK(*std::max_element(steps.heap.begin() + 2, steps.heap.end()) <= third);
+  CHECK(third < 200);
+}
+
+TEST_CASE("figures follow what tensors occupy", "[memory]") {
+  const memory::Stats before = memory::stats();
+  CHECK(before.reserved == before.in_use + before.cached);
+  {
+    const Tensor x = megabytes(3);
+    const memory::Stats during = memory::stats();
+    CHECK(during.in_use - before.in_use >= 3 * kMegabyte);
+    CHECK(during.in_use - before.in_use < 4 * kMegabyte);  // classes are at most a quarter too large
+    const Tensor view = x.index({range(0, 10)});
+    CHECK(memory::stats().in_use - during.in_use < 1024);  // a view has no elements of its own
+    CHECK(during.peak_reserved >= during.reserved);
+  }
+  CHECK(memory::stats().in_use == before.in_use);
+}
+
+TEST_CASE("memory is kept for reuse, and given back when asked", "[memory]") {
+  { const Tensor x = megabytes(5); }
+  const memory::Stats kept = memory::stats();
+  CHECK(kept.cached >= 5 * kMegabyte);
+  { const Tensor again = megabytes(5); }
+  CHECK(memory::stats().system_allocations == kept.system_allocations);
+  memory::release_cache();
+  const memory::Stats released = memory::stats();
+  CHECK(released.cached <= kept.cached - 5 * kMegabyte);
+  CHECK(released.reserved <= kept.reserved - 5 * kMegabyte);
+  CHECK(released.in_use == kept.in_use);
+}
+
+TEST_CASE("the peak is the most that was reserved since it was reset", "[memory]") {
+  memory::release_cache();
+  memory::reset_peak();
+  const std::int64_t base = memory::stats().reserved;
+  CHECK(memory::stats().peak_reserved == base);
+  { const Tensor x = megabytes(7); }
+  memory::release_cache();
+  CHECK(memory::stats().peak_reserved >= base + 7 * kMegabyte);
+  CHECK(memory::stats().reserved < base + 7 * kMegabyte);
+  memory::reset_peak();
+  CHECK(memory::stats().peak_reserved == memory::stats().reserved);
+}
+
+TEST_CASE("a limit is an exception, and everything works on after it", "[memory]") {
+  const Tensor x = random_in(-1, 1, {2 << 18}, DType::float32, 133);  // 2 MB
+  const std::vector<float> elements = x.to_vector<float>();
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x * 2;
+  const std::int64_t size = tape.size();
+  memory::release_cache();
+  const std::int64_t in_use = memory::stats().in_use;
+  {
+    const Limit limit(memory::stats().reserved + kMegabyte);
+    CHECK_THROWS_AS(zeros({3 << 18}), OutOfMemoryError);
+    CHECK_THROWS_AS(exp(y), OutOfMemoryError);
+    CHECK_THROWS_AS(y.copy(), OutOfMemoryError);
+    CHECK_THROWS_AS(concat({y, y}), OutOfMemoryError);
+    CHECK_NOTHROW(zeros({100}));
+    CHECK(memory::stats().in_use == in_use);
+    CHECK(tape.size() == size);
+    const std::string what = message_of<OutOfMemoryError>([] { zeros({3 << 18}); });
+    CHECK(split_message(what).file == "memory_test.cpp");
+    CHECK(what.find("the limit is") != std::string::npos);
+  }
+  CHECK(same_bits(x.to_vector<float>(), elements));
+  CHECK(same(tape.gradient(exp(y), x), exp(y) * 2));  // without the limit
+}
+
+TEST_CASE("a gradient that runs out of memory leaves a persistent tape as it was", "[memory]") {
+  const Tensor x = random_in(-1, 1, {2 << 18}, DType::float32, 134);
+  GradientTape tape{{.persistent = true}};
+  tape.watch(x);
+  const Tensor y = exp(x) * x;
+  memory::release_cache();
+  {
+    const Limit limit(memory::stats().reserved + kMegabyte);
+    CHECK_THROWS_AS(tape.gradient(y, x), OutOfMemoryError);
+  }
+  CHECK(close(tape.gradient(y, x), exp(x) * (x + 1), tolerance::roundings32));
+}
+
+TEST_CASE("before a limit is an error, the cache is given back", "[memory]") {
+  memory::release_cache();
+  { const Tensor x = megabytes(8); }
+  const Limit limit(memory::stats().reserved);  // 8 MB of it are cached, in a block of another size
+  CHECK_NOTHROW(megabytes(5));
+  CHECK_THROWS_AS(megabytes(20), OutOfMemoryError);
+}
+
+TEST_CASE("a cache limit bounds what is kept", "[memory]") {
+  memory::release_cache();
+  memory::set_cache_limit(cpu(), 0);
+  const std::int64_t cached = memory::stats().cached;
+  { const Tensor x = megabytes(6); }
+  CHECK(memory::stats().cached - cached < kMegabyte);
+  const auto machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  memory::set_cache_limit(cpu(), machine / 4);  // the default
+  { const Tensor x = megabytes(6); }
+  CHECK(memory::stats().cached - cached >= 6 * kMegabyte);
+}
+
+TEST_CASE("memory that one thread took can be freed by another", "[memory][threads]") {
+  const std::int64_t before = memory::stats().in_use;
+  std::vector<Tensor> tensors;
+  std::thread([&] {
+    for (int i = 0; i < 1000; ++i) tensors.push_back(zeros({i}));
+  }).join();
+  CHECK(number(sum(tensors[999])) == 0);
+  tensors.clear();
+  CHECK(memory::stats().in_use == before);
+  std::thread([] {
+    for (int i = 0; i < 1000; ++i) zeros({i});
+  }).join();
+  CHECK(memory::stats().in_use == before);
+}

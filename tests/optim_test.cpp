@@ -1,0 +1,178 @@
+// Optimizers: their formulas step by step, missing gradients, options that change, handles; and the published fits.
+#include "tests/support.hpp"
+
+#include <cmath>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+using Numbers = std::vector<double>;
+using Tensors = std::vector<Tensor>;
+
+/// Made-up gradients of step t, the same for the optimizer and the formula.
+Numbers gradient_of_step(int t) { return {0.5 - 0.1 * t, -2.0 + 0.3 * t, 1e-3 * t, 4.0}; }
+const Numbers start = {1.0, -2.0, 0.5, 3.0};
+
+Tensor tensor(const Numbers& list) { return from_vector(list); }
+
+/// Five steps of an optimizer beside five of its formula; `formula(i, gradient, p)` gives the next p of element i.
+template <class Optimizer, class Formula>
+void check_formula(Optimizer optimizer, Formula formula) {
+  Numbers expected = start;
+  for (int t = 1; t <= 5; ++t) {
+    const Numbers g = gradient_of_step(t);
+    optimizer.apply(Tensors{tensor(g)});
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = formula(t, i, g[i], expected[i]);
+    INFO("step " << t);
+    CHECK(relative_error(values(optimizer.parameters()[0]), expected) <= tolerance::roundings64);
+    CHECK(optimizer.steps() == t);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("plain gradient descent subtracts the scaled gradient", "[optim]") {
+  check_formula(optim::Sgd({tensor(start)}, {.learning_rate = 0.1}),
+                [](int, std::size_t, double g, double p) { return p - 0.1 * g; });
+}
+
+TEST_CASE("weight decay adds a share of the parameter to its gradient", "[optim]") {
+  check_formula(optim::Sgd({tensor(start)}, {.learning_rate = 0.1, .weight_decay = 0.2}),
+                [](int, std::size_t, double g, double p) { return p - 0.1 * (g + 0.2 * p); });
+}
+
+TEST_CASE("momentum sums gradients, the first one whole", "[optim]") {
+  for (const bool nesterov : {false, true}) {
+    Numbers v(4, 0.0);
+    check_formula(optim::Sgd({tensor(start)}, {.learning_rate = 0.1, .momentum = 0.9, .nesterov = nesterov}),
+                  [&](int, std::size_t i, double g, double p) {
+                    v[i] = 0.9 * v[i] + g;
+                    return p - 0.1 * (nesterov ? g + 0.9 * v[i] : v[i]);
+                  });
+  }
+}
+
+TEST_CASE("Adam follows algorithm 1 of Kingma and Ba", "[optim]") {
+  Numbers m(4, 0.0), v(4, 0.0);
+  const double beta1 = 0.8, beta2 = 0.95, rate = 0.05, epsilon = 1e-6, decay = 0.1;
+  check_formula(
+      optim::Adam({tensor(start)},
+                  {.learning_rate = rate, .beta1 = beta1, .beta2 = beta2, .epsilon = epsilon, .weight_decay = decay}),
+      [&](int t, std::size_t i, double gradient, double p) {
+        const double g = gradient + decay * p;
+        m[i] = beta1 * m[i] + (1 - beta1) * g;
+        v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+        const double mean = m[i] / (1 - std::pow(beta1, t)), square = v[i] / (1 - std::pow(beta2, t));
+        return p - rate * mean / (std::sqrt(square) + epsilon);
+      });
+}
+
+TEST_CASE("the first step of Adam is the learning rate, whatever the gradient", "[optim]") {
+  const Tensor p = {1.0, 1.0, 1.0};
+  optim::Adam adam({p}, {.learning_rate = 0.01});
+  adam.apply(Tensors{Tensor{1e-3, -50.0, 0.0}});
+  CHECK(relative_error(values(p), {0.99, 1.01, 1.0}) <= 1e-6);  // epsilon 1e-8 beside 1e-3
+}
+
+TEST_CASE("a parameter without a gradient is left alone, and so is its state", "[optim]") {
+  const Tensor a = {1.0}, b = {1.0}, alone = {1.0};
+  const optim::SgdOptions options{.learning_rate = 0.1, .momentum = 0.9};
+  optim::Sgd both({a, b}, options), one({alone}, options);
+  for (int t = 0; t < 4; ++t) {
+    const Tensor g = {0.5 + t};
+    both.apply(Tensors{g, t % 2 == 0 ? g : Tensor()});  // b sits out every second step
+    if (t % 2 == 0) one.apply(Tensors{g});
+    CHECK(same(b, alone));
+  }
+  CHECK_FALSE(array_equal(a, b));
+}
+
+TEST_CASE("options may change between steps", "[optim]") {
+  const Tensor p = {1.0};
+  optim::Sgd sgd({p}, {.learning_rate = 0.5});
+  sgd.apply(Tensors{Tensor{1.0}});
+  CHECK(same(p, {0.5}));
+  sgd.options().learning_rate = 0.25;
+  sgd.apply(Tensors{Tensor{1.0}});
+  CHECK(same(p, {0.25}));
+  sgd.options().momentum = 0.9;  // from now on
+  sgd.apply(Tensors{Tensor{1.0}});
+  CHECK(same(p, {0.0}));
+}
+
+TEST_CASE("optimizers take strided gradients and parameters of every shape", "[optim]") {
+  const Tensor p = zeros({2, 3}), single = Tensor(1.0f), none = zeros({0, 4});
+  optim::Sgd sgd({p, single, none}, {.learning_rate = 1});
+  sgd.apply(Tensors{transpose(Tensor{{1.0f, 2.0f}, {3.0f, 4.0f}, {5.0f, 6.0f}}), Tensor(0.25f), zeros({0, 4})});
+  CHECK(same(p, {{-1.0f, -3.0f, -5.0f}, {-2.0f, -4.0f, -6.0f}}));
+  CHECK(same(single, Tensor(0.75f)));
+  sgd.apply(Tensors{broadcast_to(Tensor(1.0f), {2, 3}), Tensor(), Tensor()});
+  CHECK(same(p, {{-2.0f, -4.0f, -6.0f}, {-3.0f, -5.0f, -7.0f}}));
+}
+
+TEST_CASE("an optimizer changes the model that its handles came from, and counts as a write", "[optim]") {
+  nn::Linear layer(2, 1);
+  optim::Sgd sgd(nn::parameters(layer), {.learning_rate = 1});
+  const Tensor before = layer.weight.copy();
+  const std::uint32_t version = layer.weight.version();
+  sgd.apply(Tensors{ones({2, 1}), ones({1})});
+  CHECK(same(layer.weight, before - 1));
+  CHECK(layer.weight.version() == version + 1);
+  layer = nn::Linear(2, 1, {.weight_init = nn::init::zeros()});  // moved in: the handle keeps the old parameter
+  sgd.apply(Tensors{ones({2, 1}), ones({1})});
+  CHECK(same(layer.weight, zeros({2, 1})));
+}
+
+TEST_CASE("a step is not recorded by a tape that still lives", "[optim]") {
+  Parameter p(2.0);
+  optim::Adam adam({p});
+  GradientTape tape{{.persistent = true}};
+  const Tensor loss = p * 3;
+  const std::int64_t size = tape.size();
+  adam.apply(Tensors{tape.gradient(loss, p)});
+  CHECK(tape.size() == size);
+  CHECK(number(tape.gradient(loss, p)) == 3);  // needs no old value
+}
+
+// --- published fits --------------------------------------------------------------------------------------------
+
+TEST_CASE("a hundred single-point steps of 0.5 fit y = 3x - 1 as published", "[optim]") {
+  Rng rng(42);
+  const Tensor x = uniform({100}, 0, 1, rng), y = 3 * x - 1 + normal({100}, 0, 0.01, rng);
+  Parameter slope(0.0f), intercept(0.0f);
+  optim::Sgd sgd({slope, intercept}, {.learning_rate = 0.5});
+  for (std::int64_t i = 0; i < 100; ++i) {
+    GradientTape tape;
+    const Tensor loss = square(slope * x[i] + intercept - y[i]);
+    sgd.apply(tape.gradient(loss, sgd.parameters()));
+  }
+  CHECK(std::fabs(slope.item<float>() - 3) < 0.1);       // published 2.995
+  CHECK(std::fabs(intercept.item<float>() + 1) < 0.05);  // published -0.994
+}
+
+TEST_CASE("gradient descent recovers the plane [0.1, 0.2] x + 0.3", "[optim]") {
+  Rng rng(43);
+  const Tensor x = uniform({100, 2}, 0, 1, rng);
+  const Tensor y = matmul(x, Tensor{{0.1f}, {0.2f}}) + 0.3f;
+  nn::Linear plane(2, 1, {}, rng);
+  optim::Sgd sgd(nn::parameters(plane), {.learning_rate = 0.5});
+  for (int step = 0; step < 400; ++step) {
+    GradientTape tape;
+    const Tensor loss = mse(plane(x), y);
+    sgd.apply(tape.gradient(loss, sgd.parameters()));
+  }
+  CHECK(close(plane.weight, {{0.1f}, {0.2f}}, 0.01));
+  CHECK(close(plane.bias, {0.3f}, 0.01));
+}
+
+TEST_CASE("the losses have their published values", "[optim]") {
+  const Tensor logits = {{2.0, 0.5, 1.0}, {0.1, 1.0, 3.0}}, labels = {{0.2, 0.3, 0.5}, {0.1, 0.6, 0.3}};
+  CHECK(close(softmax_cross_entropy(logits, labels), {1.41436887, 1.66425455}, tolerance::published));
+  CHECK(close(softmax_cross_entropy(softmax(logits), labels), {1.17185783, 1.17571414}, tolerance::published));
+  CHECK(close(sparse_softmax_cross_entropy(logits, Tensor{0, 2}), {0.46436879, 0.17425454}, tolerance::published));
+  const Tensor rows = broadcast_to(Tensor{1.0, 2.0, 3.0}, {3, 3});
+  CHECK(close(sum(sparse_softmax_cross_entropy(rows, Tensor{2, 2, 2})), Tensor(1.22282), tolerance::published));
+  CHECK(number(mse(Tensor{1.0, 2.0}, Tensor{0.0, 4.0})) == 2.5);  // (1 + 4) / 2
+}
