@@ -30,9 +30,9 @@ Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
   const TensorImpl &a = *x.impl(), &b = *y.impl();
   const int ra = a.rank(), rb = b.rank();
   if (rb == 2 && ra > 2) {  // one large product instead of many
-    const Tensor flat = matmul_matrices(reshape(x, {-1, a.shape[ra - 1]}, where), y, where);
-    std::int64_t sizes[kMaxRank];
-    for (int axis = 0; axis < ra - 1; ++axis) sizes[axis] = a.shape[axis];
+    std::int64_t sizes[kMaxRank], rows = 1;
+    for (int axis = 0; axis < ra - 1; ++axis) rows *= sizes[axis] = a.shape[axis];
+    const Tensor flat = matmul_matrices(reshape(x, {rows, a.shape[ra - 1]}, where), y, where);
     sizes[ra - 1] = b.shape[1];
     return reshape(flat, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ra)), where), where);
   }

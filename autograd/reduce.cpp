@@ -11,7 +11,8 @@ using autograd::listening;
 using autograd::record;
 using kernels::Reduction;
 
-Axes::Axes(std::initializer_list<int> axes, Where where) : count_(static_cast<int>(axes.size())) {
+Axes::Axes(std::initializer_list<int> axes, Where where) : Axes(std::span<const int>(axes.begin(), axes.size()), where) {}
+Axes::Axes(std::span<const int> axes, Where where) : count_(static_cast<int>(axes.size())) {
   if (axes.size() > kMaxRank)
     base::fail<ShapeError>(where, "Axes: ", axes.size(), " axes were given; a tensor has at most ", kMaxRank, ".");
   int i = 0;

@@ -18,7 +18,7 @@ struct Block {
 struct Net {
   Block first, second;
   std::vector<nn::Linear> layers;
-  std::array<Parameter, 2> pair{Parameter(1.0f), Parameter(2.0f)};
+  std::array<Parameter, 2> pair{{Parameter(1.0f), Parameter(2.0f)}};
   std::tuple<nn::Linear, int> mixed{nn::Linear{1, 1, {.bias = false}}, 7};
   int width = 3;
   std::string title = "numbers, strings and plain tensors are passed over";

@@ -1,7 +1,7 @@
 // Matrix products: OpenBLAS, and a kernel of our own for products too small to be worth its packing.
 //
 // OpenBLAS is held to one thread; large products are cut here, so that BLAS and kernels share one budget of threads.
-// Every element of the result is summed in the same order wherever the cuts are.
+// The results do not depend on the number of threads.
 #include <cblas.h>
 
 #include <algorithm>
@@ -83,16 +83,21 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
     return;
   }
   hold_blas_to_one_thread();
-  constexpr std::int64_t kBlasGrain = 1 << 21;  // multiplications worth a thread: some tens of microseconds
   constexpr std::int64_t kEdge = 48;            // cuts fall on multiples of the inner kernels' rows and columns
-  const bool by_rows = m > n;
-  const std::int64_t size = by_rows ? m : n, blocks = (size + kEdge - 1) / kEdge;
-  const std::int64_t block_work = kEdge * (by_rows ? n : m) * k;
-  const std::int64_t even = (blocks + threads() - 1) / threads();  // fewest cuts: each packs the other operand again
-  base::parallel_for(blocks, std::max(even, kBlasGrain / block_work + 1), [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * kEdge, count = std::min(end * kEdge, size) - first;
-    if (by_rows) blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
-    else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, n, m, count, k, accumulate);
+  constexpr std::int64_t kBlasGrain = 1 << 21;  // multiplications worth a thread; OpenBLAS adds up smaller ones differently
+  const bool by_rows = m >= 4 * kEdge || m >= n;
+  const std::int64_t size = by_rows ? m : n, blocks = std::max<std::int64_t>(size / kEdge, 1);
+  const std::int64_t enough = kBlasGrain / (kEdge * (by_rows ? n : m) * k) + 1;  // blocks worth a thread
+  // Rows may be cut anywhere, so they are cut as rarely as the threads allow: each part packs the right operand again.
+  // Where columns are cut shows in the last digits, so that follows from the shape alone.
+  const std::int64_t parts = std::max<std::int64_t>(by_rows ? std::min<std::int64_t>(threads(), blocks / enough) : blocks / enough, 1);
+  base::parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      const std::int64_t first = blocks * part / parts * kEdge;
+      const std::int64_t count = (part + 1 == parts ? size : blocks * (part + 1) / parts * kEdge) - first;
+      if (by_rows) blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
+      else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, n, m, count, k, accumulate);
+    }
   });
 }
 

@@ -20,7 +20,6 @@ auto adapt(const Tensor& tensor, T* data) {
   using Sizes = std::vector<std::size_t>;
   Sizes shape;
   std::vector<std::ptrdiff_t> strides;
-  std::size_t reach = tensor.numel() > 0 ? 1 : 0;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     const std::int64_t size = tensor.size(axis), stride = tensor.stride(axis);
     if (stride < 0)
@@ -28,9 +27,8 @@ auto adapt(const Tensor& tensor, T* data) {
                        " is walked backwards; xtensor's adaptors cannot do that. Make a copy with x.copy().");
     shape.push_back(static_cast<std::size_t>(size));
     strides.push_back(size == 1 ? 0 : static_cast<std::ptrdiff_t>(stride));
-    if (reach > 0) reach += static_cast<std::size_t>((size - 1) * stride);
   }
-  return xt::adapt(data, reach, xt::no_ownership(), shape, strides);
+  return xt::adapt(data, static_cast<std::size_t>(tensor.numel()), xt::no_ownership(), shape, strides);
 }
 
 }  // namespace detail

@@ -13,6 +13,8 @@ class Axes {
   constexpr Axes(T axis) noexcept : axes_{static_cast<int>(axis)}, count_(1) {}
   Axes(std::initializer_list<int> axes, Where where = Where::current());  ///< ShapeError for more than 8
 
+  explicit Axes(std::span<const int> axes, Where where = Where::current());
+
   constexpr bool every() const noexcept { return count_ < 0; }
   constexpr std::span<const int> list() const noexcept {
     return {axes_, static_cast<std::size_t>(count_ < 0 ? 0 : count_)};

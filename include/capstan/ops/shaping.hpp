@@ -55,10 +55,10 @@ std::vector<Tensor> split_sizes(const Tensor& x, std::span<const std::int64_t> s
                                 Where where = Where::current());
 std::vector<Tensor> split_sizes(const Tensor& x, std::initializer_list<std::int64_t> sizes, int axis = 0,
                                 Where where = Where::current());
-/// A view of begin[i] .. begin[i]+size[i]-1 along each axis; size -1 means to the end.
+/// A view of begin[i] .. begin[i]+size[i]-1 along each axis; size -1 means to the end. IndexError if they reach out.
 Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::initializer_list<std::int64_t> size,
              Where where = Where::current());
-/// A view of positions begin .. begin+size-1 along one axis.
+/// A view of positions begin .. begin+size-1 along one axis. IndexError if they reach out.
 Tensor narrow(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, Where where = Where::current());
 
 }  // namespace capstan
