@@ -94,7 +94,8 @@ const Backend& backend_of(Device device, Where where);
 void require_device(const char* op, Device device, Where where);
 
 const Backend& cpu_backend();
-/// Null in builds without CUDA.
+/// Null in builds without CUDA, and as long as that backend has no operations.
 const Backend* cuda_backend();
+int cuda_device_count() noexcept;
 
 }  // namespace capstan::core

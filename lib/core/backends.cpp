@@ -8,12 +8,13 @@ namespace core {
 
 #if !CAPSTAN_HAS_CUDA
 const Backend* cuda_backend() { return nullptr; }
+int cuda_device_count() noexcept { return 0; }
 #endif
 
 namespace {
 [[noreturn]] void no_cuda(const char* op, Device device, Where where) {
 #if CAPSTAN_HAS_CUDA
-  base::fail<DeviceError>(where, op, ": ", device, " was asked for, but there is no usable GPU of that number.");
+  base::fail<DeviceError>(where, op, ": ", device, " was asked for, but this build's CUDA backend has no operations yet (GPUs found: ", cuda_device_count(), ").");
 #else
   base::fail<DeviceError>(where, op, ": ", device,
                           " was asked for, but this build has no CUDA backend (configured with CAPSTAN_CUDA=OFF).");

@@ -13,7 +13,6 @@ struct Add {
   static constexpr const char* name = "add";
   static constexpr Domain domain = Domain::numbers;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsNothing;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return static_cast<T>(a + b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
   template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return grad; }
@@ -23,7 +22,6 @@ struct Div {
   static constexpr const char* name = "div";
   static constexpr Domain domain = Domain::floating;
   static constexpr unsigned left_reads = kReadsB, right_reads = kReadsB | kReadsResult;
-  static constexpr Interval samples{0.5, 3};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return a / b; }
   template <class T> CAPSTAN_HD static T left(T grad, T, T b, T) { return grad / b; }
   template <class T> CAPSTAN_HD static T right(T grad, T, T b, T y) { return -(grad * y / b); }
@@ -33,7 +31,6 @@ struct Maximum {
   static constexpr const char* name = "maximum";
   static constexpr Domain domain = Domain::numbers;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
-  static constexpr Interval samples{-3, 3};
   // a where it is larger or NaN
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a > b, a, select(a == a, b, a)); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
@@ -48,7 +45,6 @@ struct Minimum {
   static constexpr const char* name = "minimum";
   static constexpr Domain domain = Domain::numbers;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a < b, a, select(a == a, b, a)); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
     return select(a < b, grad, select(a == b, grad * T(0.5), T(0)));
@@ -62,7 +58,6 @@ struct Mul {
   static constexpr const char* name = "mul";
   static constexpr Domain domain = Domain::numbers;
   static constexpr unsigned left_reads = kReadsB, right_reads = kReadsA;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return static_cast<T>(a * b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T b, T) { return grad * b; }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T, T) { return grad * a; }
@@ -72,7 +67,6 @@ struct Pow {
   static constexpr const char* name = "pow";
   static constexpr Domain domain = Domain::floating;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsResult;
-  static constexpr Interval samples{0.3, 2.5};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return pow(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
     const T exponent = select(a == T(0), select(b == T(0), T(1), b), b);  // 0 * 0^-1 would be NaN
@@ -87,7 +81,6 @@ struct Sub {
   static constexpr const char* name = "sub";
   static constexpr Domain domain = Domain::numbers;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsNothing;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return static_cast<T>(a - b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
   template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return -grad; }

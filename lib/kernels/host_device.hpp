@@ -40,10 +40,6 @@ CAPSTAN_HD T select(bool condition, T yes, T no) {
 
 /// Which values a backward rule receives behind the gradient.
 enum class Saves { nothing, input, output };
-/// Where gradient tests sample.
-struct Interval {
-  double low, high;
-};
 /// The element types a rule accepts.
 enum class Domain { floating, numbers, boolean };
 

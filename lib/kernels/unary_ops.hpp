@@ -1,6 +1,6 @@
 #pragma once
 // Operations of one operand: one struct each. Compiled by g++ for scalars, SIMD lanes and tensors, and by nvcc.
-// A row gives the forward value, the gradient, what the gradient needs, which types it takes and where tests sample.
+// A row gives the forward value, the gradient, what the gradient needs and which types it takes.
 #include <tuple>
 
 #include "lib/kernels/host_device.hpp"
@@ -11,7 +11,6 @@ struct Abs {
   static constexpr const char* name = "abs";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::input;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return abs(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     return select(x > T(0), grad, select(x < T(0), -grad, T(0)));
@@ -22,7 +21,6 @@ struct Exp {
   static constexpr const char* name = "exp";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return exp(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y; }
 };
@@ -31,7 +29,6 @@ struct Log {
   static constexpr const char* name = "log";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Interval samples{0.2, 4};
   template <class T> CAPSTAN_HD static T forward(T x) { return log(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / x; }
 };
@@ -40,7 +37,6 @@ struct Neg {
   static constexpr const char* name = "neg";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::nothing;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return static_cast<T>(-x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T) { return -grad; }
 };
@@ -49,7 +45,6 @@ struct Reciprocal {
   static constexpr const char* name = "reciprocal";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{0.4, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return T(1) / x; }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return -(grad * y * y); }
 };
@@ -58,7 +53,6 @@ struct Relu {
   static constexpr const char* name = "relu";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return select(x < T(0), T(0), x); }  // NaN stays
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return select(y <= T(0), T(0), grad); }
 };
@@ -67,7 +61,6 @@ struct Sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{-12, 12};
   template <class T> CAPSTAN_HD static T forward(T x) {
     const T z = exp(-abs(x));  // in (0, 1]: cannot overflow
     return select(x >= T(0), T(1), z) / (T(1) + z);
@@ -79,7 +72,6 @@ struct Sqrt {
   static constexpr const char* name = "sqrt";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{0.2, 4};
   template <class T> CAPSTAN_HD static T forward(T x) { return sqrt(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad / (T(2) * y); }
 };
@@ -88,7 +80,6 @@ struct Square {
   static constexpr const char* name = "square";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::input;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return static_cast<T>(x * x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return T(2) * x * grad; }
 };
@@ -97,7 +88,6 @@ struct Tanh {
   static constexpr const char* name = "tanh";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Interval samples{-3, 3};
   template <class T> CAPSTAN_HD static T forward(T x) { return tanh(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * (T(1) - y * y); }
 };

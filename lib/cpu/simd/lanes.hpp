@@ -119,9 +119,7 @@ template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { r
 template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) {  // xsimd's 0 - x has the wrong sign at 0
-  return Lanes<T>(a.v ^ Batch<T>(T(-0.0)));
-}
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
 template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }

@@ -231,7 +231,7 @@ void log_softmax_backward(const T* grad, const T* y, T* out, std::int64_t count)
 
 // --- copies ---
 
-#if defined(__AVX2__)
+#if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
 /// Eight rows of eight floats, turned in registers.
 CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
   __m256 r[8], t[8];
@@ -255,7 +255,7 @@ CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, floa
 
 template <class T>
 void transpose_tile(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
-#if defined(__AVX2__)
+#if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
     for (int i = 0; i < 16; i += 8)
       for (int j = 0; j < 16; j += 8) transpose_8x8(from + j * from_row + i, from_row, to + i * to_row + j, to_row);
