@@ -57,12 +57,12 @@ CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 /// How far ahead sums fetch: a third faster than the processor's own prefetching where values come from the last cache.
 constexpr std::int64_t kPrefetchBytes = 8192;
 
-// Blocks of 4096 values in eight registers, the blocks in double.
+// Blocks of 32 values a lane in eight registers, the blocks in double.
 template <class T>
 double sum(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 8;
-  constexpr std::int64_t kBlock = 4096;
+  constexpr std::int64_t kBlock = 32 * kRegisters * L::size;
   double total = 0;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
@@ -149,7 +149,7 @@ void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
 template <class T>
 CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
   using L = Lanes<T>;
-  constexpr std::int64_t kBlock = 4096;
+  constexpr std::int64_t kBlock = 256 * L::size;
   const L shift(largest);
   double total = 0;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
