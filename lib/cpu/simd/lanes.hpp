@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #if CAPSTAN_HAS_XSIMD
 #include <xsimd/xsimd.hpp>

@@ -2,8 +2,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-enum class After { nothing, tanh, relu };
-
 // A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
@@ -12,12 +10,14 @@ constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 #endif
 constexpr int tile_rows(int columns) { return columns == 1 ? 12 : kTileSums / columns; }
 
+/// a [m, k] * b [k, n], or its part. Element (i, p) of a is a[i * a_row + p * a_column]; b has unit columns.
 template <class T>
-CAPSTAN_INLINE Lanes<T> finish(Lanes<T> x, After after) {
-  if (after == After::relu) return kernels::Relu::forward(x);
-  if (after == After::tanh) return kernels::Tanh::forward(x);
-  return x;
-}
+struct Factors {
+  const T* a;
+  std::int64_t a_row, a_column;
+  const T* b;
+  std::int64_t b_row, k;
+};
 
 /// Calls `use` with 0 .. N-1 as constants: arrays that are indexed so stay in registers.
 template <int N, class F>
@@ -27,20 +27,15 @@ CAPSTAN_INLINE void unrolled(F use) {
   }(std::make_integer_sequence<int, N>());
 }
 
-/// Rows x (Columns registers), of which the last holds `last` values.
+/// Adds a product to the sums of a tile: Rows x (Columns registers), of which the last holds `last` values.
 template <int Rows, int Columns, class T>
-void gemm_tile(const SmallGemm<T>& g, const T* a, const T* b, T* c, int last, After after) {
+CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int64_t column, int last,
+                                Lanes<T> (&sums)[Rows][Columns]) {
   using L = Lanes<T>;
-  const std::int64_t a_row = g.a_row, a_column = g.a_column, b_row = g.b_row, c_row = g.c_row;
-  const bool whole = last == L::size;
-  const auto get = [=](const T* from, int j) __attribute__((always_inline)) {
-    return j + 1 < Columns || whole ? L::load(from + j * L::size) : load_part(from + j * L::size, last);
-  };
-  L sums[Rows][Columns];
-  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
-    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = g.accumulate ? get(c + i * c_row, j) : L(0); });
-  });
-  for (std::int64_t p = 0; p < g.k; ++p, a += a_column, b += b_row) {
+  const T* a = f.a + row * f.a_row;
+  const T* b = f.b + column;
+  const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
+  for (std::int64_t p = 0; p < f.k; ++p, a += a_column, b += b_row) {
     L right[Columns];
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       right[j] = j + 1 < Columns ? L::load(b + j * L::size) : load_part(b + j * L::size, last);
@@ -50,21 +45,34 @@ void gemm_tile(const SmallGemm<T>& g, const T* a, const T* b, T* c, int last, Af
       unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
     });
   }
+}
+
+/// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
+/// the number of values in it that count, `start` and `finish` are given the place of the first.
+template <int Rows, int Columns, class T, class Start, class Finish, class... More>
+void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Finish finish, const Factors<T>& first,
+               const More&... more) {
+  using L = Lanes<T>;
+  const auto count = [=](int j) __attribute__((always_inline)) { return j + 1 < Columns ? L::size : last; };
+  L sums[Rows][Columns];
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
-      const L value = finish(sums[i][j], after);
-      T* to = c + i * c_row + j * L::size;
-      if (j + 1 < Columns || whole) value.store(to);
-      else store_part(value, to, last);
+      sums[i][j] = start(row + i, column + j * L::size, count(j));
+    });
+  });
+  add_product<Rows, Columns>(first, row, column, last, sums);
+  (add_product<Rows, Columns>(more, row, column, last, sums), ...);
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      finish(sums[i][j], row + i, column + j * L::size, count(j));
     });
   });
 }
 
-template <int Columns, class T>
-void gemm_panel(const SmallGemm<T>& g, std::int64_t column, int last, After after) {
+template <int Columns, class T, class... Rest>
+void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... rest) {
   const auto tiles = [&]<int Rows>(std::int64_t i, std::integral_constant<int, Rows>) {
-    for (; i + Rows <= g.m; i += Rows)
-      gemm_tile<Rows, Columns>(g, g.a + i * g.a_row, g.b + column, g.c + i * g.c_row + column, last, after);
+    for (; i + Rows <= m; i += Rows) gemm_tile<Rows, Columns, T>(i, column, last, rest...);
     return i;
   };
   std::int64_t i = tiles(0, std::integral_constant<int, tile_rows(Columns)>());
@@ -73,78 +81,137 @@ void gemm_panel(const SmallGemm<T>& g, std::int64_t column, int last, After afte
   tiles(i, std::integral_constant<int, 1>());
 }
 
-template <class T>
-void gemm_then(const SmallGemm<T>& g, After after) {
+/// All tiles of a result [m, n]; `rest` is what gemm_tile takes from `start` on.
+template <class T, class... Rest>
+void for_tiles(std::int64_t m, std::int64_t n, const Rest&... rest) {
   constexpr int size = Lanes<T>::size;
-  for (std::int64_t column = 0; column < g.n;) {
-    const std::int64_t left = g.n - column;
+  for (std::int64_t column = 0; column < n;) {
+    const std::int64_t left = n - column;
     const auto registers = static_cast<int>((left + size - 1) / size);
     const int take = registers < kTileLanes ? registers : kTileLanes;
     const int last = left >= take * size ? size : static_cast<int>(left - (take - 1) * size);
-    if (take == 1) gemm_panel<1>(g, column, last, after);
-    else if (take == 2) gemm_panel<2>(g, column, last, after);
+    if (take == 1) gemm_panel<1, T>(m, column, last, rest...);
+    else if (take == 2) gemm_panel<2, T>(m, column, last, rest...);
     else if constexpr (kTileLanes > 2) {
-      if (take == 3) gemm_panel<3>(g, column, last, after);
-      else gemm_panel<4>(g, column, last, after);
+      if (take == 3) gemm_panel<3, T>(m, column, last, rest...);
+      else gemm_panel<4, T>(m, column, last, rest...);
     }
     column += take * size;
   }
 }
 
+// What sums start from and where they go.
+
 template <class T>
-void small_gemm(const SmallGemm<T>& g) {
-  gemm_then(g, After::nothing);
+struct FromZero {
+  CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t, int) const { return Lanes<T>(0); }
+};
+template <class T>
+struct FromRow {  // the same for all rows: a bias
+  const T* values;
+  CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t column, int count) const {
+    return load_part(values + column, count);
+  }
+};
+template <class T>
+struct FromMatrix {
+  const T* c;
+  std::int64_t c_row;
+  CAPSTAN_INLINE Lanes<T> operator()(std::int64_t row, std::int64_t column, int count) const {
+    return load_part(c + row * c_row + column, count);
+  }
+};
+template <class T>
+struct ToMatrix {
+  T* c;
+  std::int64_t c_row;
+  CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
+    store_part(x, c + row * c_row + column, count);
+  }
+};
+template <class Op, class T>
+struct ThroughOp {  // to a matrix, through an activation
+  ToMatrix<T> to;
+  CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
+    to(Op::forward(x), row, column, count);
+  }
+};
+
+/// c = product, or c += product.
+template <class T>
+void multiply(std::int64_t m, std::int64_t n, const Factors<T>& f, T* c, std::int64_t c_row, bool accumulate) {
+  if (accumulate) for_tiles<T>(m, n, FromMatrix<T>{c, c_row}, ToMatrix<T>{c, c_row}, f);
+  else for_tiles<T>(m, n, FromZero<T>{}, ToMatrix<T>{c, c_row}, f);
 }
 
-// h[t] = activation(b + x[t] wx + h[t-1] wh). The bias and the input part of all steps come first, in one product.
 template <class T>
-void rnn_forward(const RnnRows<T>& r) {
-  const std::int64_t steps = r.rows * r.time, step = r.time * r.hidden;
-  for (std::int64_t s = 0; s < steps; ++s) std::memcpy(r.out + s * r.hidden, r.b, sizeof(T) * r.hidden);
-  gemm_then<T>({r.x, r.inputs, 1, r.wx, r.hidden, r.out, r.hidden, steps, r.hidden, r.inputs, true}, After::nothing);
-  const After after = r.relu ? After::relu : After::tanh;
+void small_gemm(const SmallGemm<T>& g) {
+  multiply<T>(g.m, g.n, {g.a, g.a_row, g.a_column, g.b, g.b_row, g.k}, g.c, g.c_row, g.accumulate);
+}
+
+// --- a recurrent sequence: h[t] = activation(b + x[t] wx + h[t-1] wh) ---
+
+template <class Op, class T>
+void rnn_forward_with(const RnnRows<T>& r) {
+  const std::int64_t x_step = r.time * r.inputs, h_step = r.time * r.hidden;
   for (std::int64_t t = 0; t < r.time; ++t) {
+    const Factors<T> input{r.x + t * r.inputs, x_step, 1, r.wx, r.hidden, r.inputs};
     const T* before = t == 0 ? r.h0 : r.out + (t - 1) * r.hidden;
-    gemm_then<T>({before, t == 0 ? r.hidden : step, 1, r.wh, r.hidden, r.out + t * r.hidden, step, r.rows, r.hidden,
-                  r.hidden, true}, after);
+    const Factors<T> recurrent{before, t == 0 ? r.hidden : h_step, 1, r.wh, r.hidden, r.hidden};
+    for_tiles<T>(r.rows, r.hidden, FromRow<T>{r.b}, ThroughOp<Op, T>{{r.out + t * r.hidden, h_step}}, input, recurrent);
   }
 }
 
-/// The gradient before the activation of step t: of the step's output, and of what comes after it.
+template <class T>
+void rnn_forward(const RnnRows<T>& r) {
+  if (r.relu) rnn_forward_with<kernels::Relu>(r);
+  else rnn_forward_with<kernels::Tanh>(r);
+}
+
+/// The gradient before the activation of step t, from that of its output: what came back through later steps, `x`,
+/// and what the caller gave for this step.
 template <class Op, class T>
-void rnn_through_activation(const RnnRows<T>& r, std::int64_t t) {
+struct BeforeActivation {
+  const RnnRows<T>& r;
+  std::int64_t t;
+  T* to;  // [rows, hidden]
+  CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
+    const std::int64_t at = (row * r.time + t) * r.hidden + column;
+    if (r.grad != nullptr) x = x + load_part(r.grad + at, count);
+    store_part(Op::backward(x, load_part(r.h + at, count)), to + row * r.hidden + column, count);
+  }
+};
+
+template <class Op, class T>
+void rnn_backward_with(const RnnRows<T>& r) {
   using L = Lanes<T>;
-  const T* after = t + 1 < r.time ? r.carry : r.grad_last;
-  for (std::int64_t row = 0; row < r.rows; ++row) {
-    const std::int64_t at = (row * r.time + t) * r.hidden, here = row * r.hidden;
+  const std::int64_t h_step = r.time * r.hidden, x_step = r.time * r.inputs;
+  const T one = T(1);
+  T *pre = r.pre, *next = r.carry;
+  for (std::int64_t row = 0; row < r.rows; ++row)
     for (std::int64_t j = 0; j < r.hidden; j += L::size) {
-      const std::int64_t width = r.hidden - j < L::size ? r.hidden - j : L::size;
-      L grad = r.grad != nullptr ? load_part(r.grad + at + j, width) : L(0);
-      if (after != nullptr) grad = grad + load_part(after + here + j, width);
-      store_part(Op::backward(grad, load_part(r.h + at + j, width)), r.pre + here + j, width);
+      const auto count = static_cast<int>(r.hidden - j < L::size ? r.hidden - j : L::size);
+      const L last = r.grad_last != nullptr ? load_part(r.grad_last + row * r.hidden + j, count) : L(0);
+      BeforeActivation<Op, T>{r, r.time - 1, pre}(last, row, j, count);
     }
+  for (std::int64_t t = r.time - 1; t >= 0; --t) {
+    const T* before = t == 0 ? r.h0 : r.h + (t - 1) * r.hidden;
+    multiply<T>(r.hidden, r.hidden, {before, 1, t == 0 ? r.hidden : h_step, pre, r.hidden, r.rows}, r.dwh, r.hidden, true);
+    multiply<T>(r.inputs, r.hidden, {r.x + t * r.inputs, 1, x_step, pre, r.hidden, r.rows}, r.dwx, r.hidden, true);
+    multiply<T>(1, r.hidden, {&one, 0, 0, pre, r.hidden, r.rows}, r.db, r.hidden, true);
+    if (r.dx != nullptr)
+      multiply<T>(r.rows, r.inputs, {pre, r.hidden, 1, r.wx_t, r.inputs, r.hidden}, r.dx + t * r.inputs, x_step, false);
+    const Factors<T> back{pre, r.hidden, 1, r.wh_t, r.hidden, r.hidden};
+    if (t == 0) for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, ToMatrix<T>{r.dh0, r.hidden}, back);
+    else for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, BeforeActivation<Op, T>{r, t - 1, next}, back);
+    std::swap(pre, next);
   }
 }
 
 template <class T>
 void rnn_backward(const RnnRows<T>& r) {
-  const std::int64_t step = r.time * r.hidden;
-  const T one = T(1);
-  for (std::int64_t t = r.time - 1; t >= 0; --t) {
-    if (r.relu) rnn_through_activation<kernels::Relu>(r, t);
-    else rnn_through_activation<kernels::Tanh>(r, t);
-    const T* before = t == 0 ? r.h0 : r.h + (t - 1) * r.hidden;
-    gemm_then<T>({before, 1, t == 0 ? r.hidden : step, r.pre, r.hidden, r.dwh, r.hidden, r.hidden, r.hidden, r.rows, true},
-                 After::nothing);
-    gemm_then<T>({r.x + t * r.inputs, 1, r.time * r.inputs, r.pre, r.hidden, r.dwx, r.hidden, r.inputs, r.hidden, r.rows,
-                  true}, After::nothing);
-    gemm_then<T>({&one, 0, 0, r.pre, r.hidden, r.db, r.hidden, 1, r.hidden, r.rows, true}, After::nothing);
-    if (r.dx != nullptr)
-      gemm_then<T>({r.pre, r.hidden, 1, r.wx_t, r.inputs, r.dx + t * r.inputs, r.time * r.inputs, r.rows, r.inputs,
-                    r.hidden, false}, After::nothing);
-    gemm_then<T>({r.pre, r.hidden, 1, r.wh_t, r.hidden, t == 0 ? r.dh0 : r.carry, r.hidden, r.rows, r.hidden, r.hidden,
-                  false}, After::nothing);
-  }
+  if (r.relu) rnn_backward_with<kernels::Relu>(r);
+  else rnn_backward_with<kernels::Tanh>(r);
 }
 
 }  // namespace
