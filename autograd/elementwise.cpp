@@ -70,9 +70,9 @@ struct Operands {
 
   Operands(const char* op, const Tensor& x, const Tensor& y, Where where) : a(&x), b(&y) {
     const TensorImpl &ix = core::defined(op, x, where), &iy = core::defined(op, y, where);
-    if (ix.dtype != iy.dtype) convert(op, where);
     core::require_same_device(op, ix, iy, where);
     shape = core::broadcast_shapes(op, ix.shape, iy.shape, where);
+    if (ix.dtype != iy.dtype) convert(op, where);
   }
   DType dtype() const { return a->impl()->dtype; }
 
@@ -109,6 +109,7 @@ void binary_replay(Replay& r) {
 
 template <class Op>
 Tensor binary(const Tensor& x, const Tensor& y, Where where) {
+  const autograd::Rollback rollback;  // conversions are recorded before the rest is known to work
   const Operands operands(Op::name, x, y, where);
   check_domain(Op::name, Op::domain, operands.dtype(), where);
   const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
@@ -226,6 +227,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
   const TensorImpl& c = core::defined("where", condition, where);
   if (c.dtype != DType::bool8)
     base::fail<DTypeError>(where, "where: the condition is ", c.dtype, "; it must be bool.");
+  const autograd::Rollback rollback;
   const Operands operands("where", a, b, where);
   core::require_same_device("where", c, *a.impl(), where);
   const Shape shape = core::broadcast_shapes("where", c.shape, operands.shape, where);

@@ -100,7 +100,7 @@ void check_output_gradient(const Tensor& target, const Tensor& gradient, Where w
 }
 
 void check_saved(const Entry& entry, Where where) {
-  for (int i = 0; i < entry.saved; ++i) {
+  for (std::uint32_t i = 0; i < entry.saved; ++i) {
     const Saved& saved = entry.saved_values()[i];
     if (!saved.tensor.defined()) continue;
     const core::Storage& storage = *saved.tensor.impl()->storage;
@@ -109,6 +109,16 @@ void check_saved(const Entry& entry, Where where) {
                             " saved was changed in place at ", base::to_string(storage.last_write),
                             "; change a copy, or change it after the gradient.");
   }
+}
+
+/// Whether a gradient must flow through an entry: some input depends on a source. (An entry that only makes a source
+/// need not be replayed.)
+bool any_input_depends(const Entry& entry, const GradientWork& work) {
+  for (std::uint32_t i = 0; i < entry.inputs; ++i) {
+    const std::uint32_t slot = entry.input_slots()[i];
+    if (slot != kNoSlot && slot >= work.base && (work.marks[slot - work.base] & kDependsOnSource) != 0) return true;
+  }
+  return false;
 }
 
 bool any_output_marked(const Entry& entry, const GradientWork& work, std::uint8_t mark) {
@@ -124,21 +134,15 @@ void mark_paths(const TapeState& tape, GradientWork& work, std::size_t first, st
   for (std::size_t i = first; i < last; ++i) {
     const Entry& entry = entries[i];
     if ((entry.tapes & tape.bit) == 0) continue;
-    for (int k = 0; k < entry.inputs; ++k) {
-      const std::uint32_t slot = entry.input_slots()[k];
-      if (slot == kNoSlot || slot < work.base || (work.marks[slot - work.base] & kDependsOnSource) == 0) continue;
-      for (std::uint32_t o = 0; o < entry.outputs; ++o)
-        work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
-      break;
-    }
+    if (!any_input_depends(entry, work)) continue;
+    for (std::uint32_t o = 0; o < entry.outputs; ++o) work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
   }
   for (std::size_t i = last; i-- > first;) {
     const Entry& entry = entries[i];
-    if ((entry.tapes & tape.bit) == 0 || !any_output_marked(entry, work, kReachesTarget) ||
-        !any_output_marked(entry, work, kDependsOnSource))
+    if ((entry.tapes & tape.bit) == 0 || !any_output_marked(entry, work, kReachesTarget) || !any_input_depends(entry, work))
       continue;
     check_saved(entry, where);
-    for (int k = 0; k < entry.inputs; ++k) {
+    for (std::uint32_t k = 0; k < entry.inputs; ++k) {
       const std::uint32_t slot = entry.input_slots()[k];
       if (slot != kNoSlot && slot >= work.base) work.marks[slot - work.base] |= kReachesTarget;
     }
@@ -153,7 +157,7 @@ void replay_entries(TapeState& tape, GradientWork& work, std::size_t first, std:
     for (std::uint32_t o = 0; o < entry.outputs; ++o)
       has_gradient = has_gradient || work.gradients[entry.first_output + o - work.base].defined();
     if (!has_gradient) continue;
-    if (any_output_marked(entry, work, kDependsOnSource)) {
+    if (any_input_depends(entry, work)) {
       Replay replay(entry, work);
       entry.replay(replay);
     }

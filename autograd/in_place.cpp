@@ -2,6 +2,8 @@
 #include <capstan/parameter.hpp>
 #include <capstan/tape.hpp>
 
+#include <cstring>
+
 #include "autograd/ops.hpp"
 #include "lib/core/indexing.hpp"
 
@@ -102,6 +104,45 @@ void Tensor::fill(Scalar value, Where where) {
   backend_of(impl, where).fill(impl, value);
   core::note_write(impl, where);
 }
+
+void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where) {
+  TensorImpl& impl = writable("set", *this, where);
+  if (impl.dtype != dtype)
+    base::fail<DTypeError>(where, "set: the tensor holds ", impl.dtype, " and ", dtype,
+                           " was asked for; ask for the type it holds, or convert it with x.to(dtype).");
+  std::byte* place = core::element_address("set", impl, index, where);
+  autograd::check_in_place("set", *this, nullptr, where);
+  if (impl.device().kind != DeviceKind::cpu)
+    base::fail<DeviceError>(where, "set: the tensor is on ", impl.device(), "; use index_put.");
+  std::memcpy(place, value, static_cast<std::size_t>(size_of(dtype)));
+  core::note_write(impl, where);
+}
+
+template <class T>
+std::span<T> Tensor::mutable_span(Where where) {
+  const std::span<const T> values = span<T>(where);
+  return {mutable_data<T>(where), values.size()};
+}
+
+template <class T>
+T* Tensor::mutable_data(Where where) {
+  T* values = const_cast<T*>(data<T>(where));
+  TensorImpl& impl = writable("mutable_data", *this, where);
+  autograd::check_in_place("mutable_data", *this, nullptr, where);
+  core::note_write(impl, where);
+  return values;
+}
+
+#define CAPSTAN_FOR_TYPE(T)                              \
+  template std::span<T> Tensor::mutable_span<T>(Where);  \
+  template T* Tensor::mutable_data<T>(Where);
+CAPSTAN_FOR_TYPE(float)
+CAPSTAN_FOR_TYPE(double)
+CAPSTAN_FOR_TYPE(std::int32_t)
+CAPSTAN_FOR_TYPE(std::int64_t)
+CAPSTAN_FOR_TYPE(std::uint8_t)
+CAPSTAN_FOR_TYPE(bool)
+#undef CAPSTAN_FOR_TYPE
 
 void Tensor::index_put(std::initializer_list<Index> indices, const Tensor& value, Where where) {
   const TensorImpl& impl = writable("index_put", *this, where);

@@ -182,6 +182,7 @@ Tensor gather(const Tensor& x, const Tensor& indices, int axis, Where where) {
   const std::int64_t size = impl.shape[along];
   const Tensor index = checked_indices("gather", impl, along, indices, -size, size, where);
   if (along == 0) return take_rows(x, index, where);
+  const autograd::Rollback rollback;
   // bring the axis to the front, and the new axes back to where it was
   int order[kMaxRank], back[kMaxRank];
   for (int i = 0; i < impl.rank(); ++i) order[i] = i == 0 ? along : i <= along ? i - 1 : i;

@@ -63,6 +63,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Where where) {
   const int along = core::normalize_axis("concat", axis, first.rank(), where);
   check_parts("concat", parts, along, where);
   const DType dtype = common_type(parts, where);
+  const autograd::Rollback rollback;
   std::vector<Tensor> converted;
   converted.reserve(parts.size());
   std::vector<std::int64_t> sizes(parts.size());
@@ -100,6 +101,7 @@ Tensor concat(std::initializer_list<Tensor> parts, int axis, Where where) {
 Tensor stack(std::span<const Tensor> parts, int axis, Where where) {
   if (parts.empty()) base::fail<ShapeError>(where, "stack: there are no parts; give at least one.");
   check_parts("stack", parts, -1, where);
+  const autograd::Rollback rollback;
   std::vector<Tensor> raised;
   raised.reserve(parts.size());
   for (const Tensor& part : parts) raised.push_back(expand_dims(part, axis, where));
@@ -136,7 +138,7 @@ std::vector<Tensor> unstack(const Tensor& x, int axis, Where where) {
 std::vector<Tensor> split(const Tensor& x, std::int64_t count, int axis, Where where) {
   const TensorImpl& impl = core::defined("split", x, where);
   const int along = core::normalize_axis("split", axis, impl.rank(), where);
-  if (count < 1 || impl.shape[along] % count != 0)
+  if (count < 1 || impl.shape[along] % count != 0 || (count > impl.shape[along] && count > 1))
     base::fail<ShapeError>(where, "split: axis ", axis, " of shape ", impl.shape, " does not divide into ", count,
                            " equal parts; use split_sizes for unequal ones.");
   const std::int64_t size = impl.shape[along] / count;
@@ -151,7 +153,7 @@ std::vector<Tensor> split_sizes(const Tensor& x, std::span<const std::int64_t> s
   const int along = core::normalize_axis("split_sizes", axis, impl.rank(), where);
   std::int64_t total = 0;
   for (const std::int64_t size : sizes)
-    if (size < 0 || __builtin_add_overflow(total, size, &total)) total = -1;
+    if (size < 0 || total < 0 || __builtin_add_overflow(total, size, &total)) total = -1;
   if (total != impl.shape[along])
     base::fail<ShapeError>(where, "split_sizes: the sizes do not add up to axis ", axis, " of shape ", impl.shape,
                            "; they must be >= 0 and their sum ", impl.shape[along], ".");
@@ -177,7 +179,7 @@ Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::in
   Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t length = impl.shape[static_cast<int>(axis)], from = begin.begin()[axis];
-    const std::int64_t count = size.begin()[axis] == -1 ? length - from : size.begin()[axis];
+    const std::int64_t count = size.begin()[axis] == -1 && from >= 0 ? length - from : size.begin()[axis];
     if (from < 0 || count < 0 || count > length || from > length - count)
       base::fail<IndexError>(where, "slice: ", size.begin()[axis], " positions from ", from, " do not lie in axis ", axis,
                              " of shape ", impl.shape, "; begin must be >= 0 and begin + size at most ", length, ".");

@@ -78,6 +78,7 @@ void check_product(const char* op, const TensorImpl& a, const TensorImpl& b, Whe
 
 Tensor matmul(const Tensor& x, const Tensor& y, Where where) {
   check_product("matmul", core::defined("matmul", x, where), core::defined("matmul", y, where), where);
+  const autograd::Rollback rollback;
   Tensor a = x, b = y;
   if (a.dtype() != b.dtype()) autograd::promote_operands(a, b, where);
   if (a.rank() == 1) a = expand_dims(a, 0, where);
@@ -98,6 +99,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   if (c.rank() != 1 || c.shape[0] != w.shape[1])
     base::fail<ShapeError>(where, "linear: the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
                            w.shape[1], "].");
+  const autograd::Rollback rollback;
   if (a.rank() != 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
   core::require_same_device("linear", a, c, where);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <exception>
 #include <new>
 
 #include "autograd/gradient.hpp"
@@ -15,23 +16,29 @@ constinit thread_local TapeBits recording = 0;
 namespace {
 
 constexpr std::uint32_t kChunkBytes = 64 << 10;
-constexpr int kSerialBits = 40;  // of a log's own counter; above it the log's number
 
 constinit thread_local Log* this_threads_log = nullptr;
+
+/// A capacity for a few more, doubling.
+template <class T>
+std::size_t grown(const std::vector<T>& list) {
+  constexpr std::size_t kSpare = 4;
+  return list.size() + kSpare <= list.capacity() ? list.capacity() : list.size() * 2 + 64;
+}
 
 struct LogHolder {
   ~LogHolder() {
     if (this_threads_log == nullptr) return;
-    recording = 0;
-    this_threads_log->bury_orphans();
+    this_threads_log->end_thread();
     this_threads_log->release();
     this_threads_log = nullptr;
+    recording = 0;
   }
 };
 
-std::uint64_t first_serial() noexcept {
-  static constinit std::atomic<std::uint64_t> logs{1};
-  return (logs.fetch_add(1, std::memory_order_relaxed) << kSerialBits) + 1;
+std::uint64_t new_block_of_serials() noexcept {
+  static constinit std::atomic<std::uint64_t> blocks{1};
+  return blocks.fetch_add(1, std::memory_order_relaxed) << kSerialBits;
 }
 
 }  // namespace
@@ -55,23 +62,28 @@ std::byte* Arena::take(std::size_t bytes, Where where) {
     at_.used = 0;
   }
   const auto size = std::max(kChunkBytes, static_cast<std::uint32_t>(bytes));
-  chunks_.reserve(chunks_.size() + 1);
-  chunks_.push_back({static_cast<std::byte*>(core::allocate(size, where)), size});
+  chunks_.push_back({nullptr, 0});  // first: what follows may throw
+  try {
+    chunks_.back() = {static_cast<std::byte*>(core::allocate(size, where)), size};
+  } catch (...) {
+    chunks_.pop_back();
+    throw;
+  }
   at_.used = static_cast<std::uint32_t>(bytes);
   return chunks_.back().data;
 }
 
 void Entry::drop_saved() noexcept {
-  for (int i = 0; i < saved; ++i) saved_values()[i].tensor = Tensor();
+  for (std::uint32_t i = 0; i < saved; ++i) saved_values()[i].tensor = Tensor();
 }
 
 // --- Log ---
 
-Log::Log() : next_serial_(first_serial()) {}
+Log::Log() : next_serial_(new_block_of_serials()) {}
 
 Log::~Log() {
   for (Entry& entry : entries)
-    for (int i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
+    for (std::uint32_t i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
   for (const Slot& slot : slots)
     if (slot.leaf != nullptr) core::release(slot.leaf);
   delete spare_work;
@@ -91,12 +103,16 @@ Log& Log::of_this_thread() {
 std::uint32_t Log::find(const TensorImpl& tensor) const noexcept {
   const std::uint64_t serial = tensor.serial.load(std::memory_order_relaxed);
   if (serial == 0) return kNoSlot;
-  const std::uint32_t slot = tensor.slot.load(std::memory_order_relaxed);
-  if (slot < slots.size() && slots[slot].serial == serial) return slot;
-  if (serial >> kSerialBits == next_serial_ >> kSerialBits) return kNoSlot;  // our own, from an earlier tape
-  for (const std::uint32_t leaf : leaves_)  // another thread follows it too, and wrote its number over ours
-    if (slots[leaf].leaf == &tensor) return leaf;
-  return kNoSlot;
+  auto end = static_cast<std::uint32_t>(slots.size());
+  for (std::size_t i = runs_.size(); i-- > 0; end = runs_[i].first_slot) {
+    if (serial < runs_[i].first_serial) continue;
+    const std::uint64_t offset = serial - runs_[i].first_serial;
+    if (offset < end - runs_[i].first_slot) return runs_[i].first_slot + static_cast<std::uint32_t>(offset);
+    break;
+  }
+  if (foreign_.empty() || is_own(serial)) return kNoSlot;
+  const auto found = foreign_.find(&tensor);
+  return found == foreign_.end() ? kNoSlot : found->second;
 }
 
 TapeBits Log::tapes_of(const TensorImpl& tensor) const noexcept {
@@ -104,9 +120,14 @@ TapeBits Log::tapes_of(const TensorImpl& tensor) const noexcept {
   return slot == kNoSlot ? 0 : slots[slot].tapes;
 }
 
-std::uint32_t Log::add_slot(TapeBits tapes, TensorImpl* leaf) {
-  slots.push_back({next_serial_++, tapes, leaf});
-  return static_cast<std::uint32_t>(slots.size() - 1);
+/// Makes a slot and returns its serial number. Room for the slot and for a run must be there.
+std::uint64_t Log::add_slot(TapeBits tapes, TensorImpl* leaf) {
+  if ((next_serial_ + 1) >> kSerialBits != next_serial_ >> kSerialBits) next_serial_ = new_block_of_serials();
+  const std::uint64_t serial = ++next_serial_;
+  const auto slot = static_cast<std::uint32_t>(slots.size());
+  if (runs_.empty() || serial != runs_.back().first_serial + (slot - runs_.back().first_slot)) runs_.push_back({serial, slot});
+  slots.push_back({tapes, leaf});
+  return serial;
 }
 
 void Log::set_bits(std::uint32_t slot, TapeBits tapes) {
@@ -118,15 +139,20 @@ void Log::set_bits(std::uint32_t slot, TapeBits tapes) {
   slots[slot].tapes |= tapes;
 }
 
-std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes, Where) {
+std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes) {
   std::uint32_t slot = find(tensor);
   if (slot == kNoSlot) {
-    leaves_.reserve(leaves_.size() + 1);
-    slot = add_slot(0, &tensor);
+    slots.reserve(grown(slots));
+    runs_.reserve(grown(runs_));
+    slot = static_cast<std::uint32_t>(slots.size());
+    // Another log's number stays: that log may be using it now. Of two threads that come first at once, one wins.
+    std::uint64_t seen = tensor.serial.load(std::memory_order_relaxed);
+    const bool ours = is_own(seen) ||
+                      (seen == 0 && tensor.serial.compare_exchange_strong(seen, next_serial_, std::memory_order_relaxed));
+    if (!ours) foreign_.emplace(&tensor, slot);
+    const std::uint64_t serial = add_slot(0, &tensor);
+    if (ours) tensor.serial.store(serial, std::memory_order_relaxed);
     core::retain(&tensor);
-    leaves_.push_back(slot);
-    tensor.slot.store(slot, std::memory_order_relaxed);
-    tensor.serial.store(slots[slot].serial, std::memory_order_relaxed);
   }
   set_bits(slot, tapes);
   return slot;
@@ -145,18 +171,19 @@ TapeBits Log::followers(std::span<const Tensor* const> inputs) {
 }
 
 void Log::append(const Record& record) {
-  if (orphans_.load(std::memory_order_relaxed) != nullptr) bury_orphans();
+  if (has_orphans_.load(std::memory_order_relaxed)) bury_orphans();
   const TapeBits tapes = followers(record.inputs);
   if (tapes == 0) return;
   const TapeBits parameters = watching_parameters_ & recording;
 
   // Everything that can fail comes first.
-  if (entries.size() == entries.capacity()) entries.reserve(entries.size() * 2 + 64);
+  entries.reserve(grown(entries));
+  runs_.reserve(grown(runs_));
   const std::size_t new_slots = record.inputs.size() + record.outputs.size();
   if (slots.capacity() - slots.size() < new_slots) slots.reserve(slots.size() * 2 + new_slots + 64);
   for (const Tensor* input : record.inputs)
     if (input->impl() != nullptr && input->impl()->trainable.load(std::memory_order_relaxed) && parameters != 0)
-      follow(*input->impl(), parameters, record.where);
+      follow(*input->impl(), parameters);
   const Shape& shape = record.outputs[0]->impl()->shape;
   const std::size_t saved_bytes = record.saved.size() * sizeof(Saved), slot_bytes = (record.inputs.size() + 1) / 2 * 8;
   const Arena::Mark before = arena_.mark();
@@ -164,17 +191,14 @@ void Log::append(const Record& record) {
       saved_bytes + slot_bytes + static_cast<std::size_t>(shape.rank()) * 8 + record.attribute_bytes, record.where);
 
   Entry entry{record.op, record.where, record.replay, payload, before, tapes, static_cast<std::uint32_t>(slots.size()),
-              static_cast<std::uint16_t>(record.inputs.size()), static_cast<std::uint16_t>(record.outputs.size()),
-              static_cast<std::uint16_t>(record.saved.size()), static_cast<std::uint16_t>(shape.rank())};
+              static_cast<std::uint32_t>(record.inputs.size()), static_cast<std::uint32_t>(record.outputs.size()),
+              static_cast<std::uint32_t>(record.saved.size()), static_cast<std::uint32_t>(shape.rank())};
   for (std::size_t i = 0; i < record.inputs.size(); ++i) {
     const TensorImpl* input = record.inputs[i]->impl();
     entry.input_slots()[i] = input == nullptr ? kNoSlot : find(*input);
   }
-  for (Tensor* output : record.outputs) {
-    const std::uint32_t slot = add_slot(tapes, nullptr);
-    output->impl()->slot.store(slot, std::memory_order_relaxed);
-    output->impl()->serial.store(slots[slot].serial, std::memory_order_relaxed);
-  }
+  for (Tensor* output : record.outputs)
+    output->impl()->serial.store(add_slot(tapes, nullptr), std::memory_order_relaxed);
   for (std::size_t i = 0; i < record.saved.size(); ++i) {
     const Tensor& value = *record.saved[i];
     new (entry.saved_values() + i) Saved{
@@ -223,27 +247,41 @@ void Log::forget(TapeState& tape) noexcept {
   tape.first_slot = slots.size();
 }
 
-void Log::pop_dead_tail() noexcept {
-  while (!entries.empty() && entries.back().tapes == 0) {
-    Entry& entry = entries.back();
-    for (int i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
-    arena_.rewind(entry.before);
-    entries.pop_back();
-  }
-  // A slot of tape bits 0 may still be named by an entry that another tape keeps: those keep everything below them.
-  const std::size_t keep = entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs};
-  while (slots.size() > keep && slots.back().tapes == 0) {
-    if (slots.back().leaf != nullptr) {
-      core::release(slots.back().leaf);
-      leaves_.pop_back();
+void Log::pop_entry() noexcept {
+  Entry& entry = entries.back();
+  for (std::uint32_t i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
+  arena_.rewind(entry.before);
+  entries.pop_back();
+}
+
+void Log::pop_slots(std::size_t keep) noexcept {
+  while (slots.size() > keep) {
+    if (TensorImpl* leaf = slots.back().leaf; leaf != nullptr) {
+      foreign_.erase(leaf);
+      core::release(leaf);
     }
     slots.pop_back();
   }
+  while (!runs_.empty() && runs_.back().first_slot >= slots.size()) runs_.pop_back();
   for (TapeState* tape : tapes_) {
     if (tape == nullptr) continue;
     tape->first_entry = std::min(tape->first_entry, entries.size());
     tape->first_slot = std::min(tape->first_slot, slots.size());
   }
+}
+
+void Log::pop_dead_tail() noexcept {
+  while (!entries.empty() && entries.back().tapes == 0) pop_entry();
+  // A slot of no tape may still be named by an entry that another tape keeps: those keep everything below them.
+  std::size_t keep = entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs};
+  for (std::size_t i = slots.size(); i > keep; --i)
+    if (slots[i - 1].tapes != 0) keep = i;
+  pop_slots(keep);
+}
+
+void Log::rewind(std::size_t entry_count, std::size_t slot_count) noexcept {
+  while (entries.size() > entry_count) pop_entry();
+  pop_slots(std::max(slot_count, entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs}));
 }
 
 void Log::close(TapeState& tape) noexcept {
@@ -253,21 +291,58 @@ void Log::close(TapeState& tape) noexcept {
   refresh_recording();
 }
 
-void Log::add_orphan(TapeState* tape) noexcept {
-  tape->next_orphan = orphans_.load(std::memory_order_relaxed);
-  while (!orphans_.compare_exchange_weak(tape->next_orphan, tape, std::memory_order_release, std::memory_order_relaxed)) {
+void Log::end_from_elsewhere(TapeState* tape) noexcept {
+  {
+    const std::lock_guard lock(orphan_mutex_);
+    if (!thread_ended_) {
+      tape->next_orphan = orphans_;
+      orphans_ = tape;
+      has_orphans_.store(true, std::memory_order_relaxed);
+      return;
+    }
+    forget(*tape);  // nobody else uses this log any more
+    tapes_[std::countr_zero(tape->bit)] = nullptr;
   }
+  dispose(tape);
+  release();
 }
 
 void Log::bury_orphans() noexcept {
-  TapeState* tape = orphans_.exchange(nullptr, std::memory_order_acquire);
+  TapeState* tape;
+  {
+    const std::lock_guard lock(orphan_mutex_);
+    tape = std::exchange(orphans_, nullptr);
+    has_orphans_.store(false, std::memory_order_relaxed);
+  }
   while (tape != nullptr) {
     TapeState* next = tape->next_orphan;
     close(*tape);
-    delete tape;
+    dispose(tape);
     release();
     tape = next;
   }
+}
+
+void Log::end_thread() noexcept {
+  bury_orphans();
+  const std::lock_guard lock(orphan_mutex_);
+  thread_ended_ = true;
+}
+
+void dispose(TapeState* tape) noexcept {
+  if (tape->paused > 0) tape->destroyed = true;  // the last Pause deletes it
+  else delete tape;
+}
+
+Rollback::Rollback() noexcept {
+  if (!listening()) return;
+  log_ = Log::of_this_thread_if_any();
+  entries_ = log_->entries.size();
+  slots_ = log_->slots.size();
+  exceptions_ = std::uncaught_exceptions();
+}
+Rollback::~Rollback() {
+  if (log_ != nullptr && std::uncaught_exceptions() > exceptions_) log_->rewind(entries_, slots_);
 }
 
 // --- what operations call ---

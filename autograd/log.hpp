@@ -1,6 +1,8 @@
 #pragma once
 // The log behind the tapes of one thread.
 #include <atomic>
+#include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "autograd/tape.hpp"
@@ -9,6 +11,7 @@ namespace capstan {
 namespace autograd {
 
 inline constexpr int kMostTapes = 32;
+inline constexpr int kSerialBits = 32;  // of a block of numbers that one log draws from; above it the block's number
 
 /// Memory for the entries' payloads: grows in chunks, shrinks from its end, and is kept from step to step.
 class Arena {
@@ -43,8 +46,7 @@ struct Entry {
   std::byte* payload;
   Arena::Mark before;            // of the arena, to give the payload back
   TapeBits tapes;                // 0: nobody needs it any more and the saved tensors are gone
-  std::uint32_t first_output;
-  std::uint16_t inputs, outputs, saved, rank;
+  std::uint32_t first_output, inputs, outputs, saved, rank;
 
   Saved* saved_values() const noexcept { return reinterpret_cast<Saved*>(payload); }
   std::uint32_t* input_slots() const noexcept { return reinterpret_cast<std::uint32_t*>(payload + saved * sizeof(Saved)); }
@@ -55,11 +57,17 @@ struct Entry {
   void drop_saved() noexcept;
 };
 
-/// One tensor that tapes follow. Serial numbers are never used twice, so a tensor with an old number is on no tape.
+/// One tensor that tapes follow.
 struct Slot {
-  std::uint64_t serial;
   TapeBits tapes;
   TensorImpl* leaf;  // watched, not computed: kept alive. Null for outputs of entries
+};
+
+/// A run of slots with consecutive serial numbers. A number is never used twice, so a tensor with an old one is on no
+/// tape; each time slots were given back, the next ones begin a new run. There is one run as a rule.
+struct Run {
+  std::uint64_t first_serial;
+  std::uint32_t first_slot;
 };
 
 class Log {
@@ -73,7 +81,7 @@ class Log {
   /// The slot of a tensor, or kNoSlot.
   std::uint32_t find(const TensorImpl& tensor) const noexcept;
   /// The slot of a tensor, made now if it has none, with the bits added.
-  std::uint32_t follow(TensorImpl& tensor, TapeBits tapes, Where where);
+  std::uint32_t follow(TensorImpl& tensor, TapeBits tapes);
   TapeBits tapes_of(const TensorImpl& tensor) const noexcept;
   TapeBits followers(std::span<const Tensor* const> inputs);
   void append(const Record& record);
@@ -85,7 +93,11 @@ class Log {
   void refresh_recording() noexcept;
   /// Ends tapes that were destroyed on other threads.
   void bury_orphans() noexcept;
-  void add_orphan(TapeState* tape) noexcept;
+  /// Ends a tape that is destroyed on another thread than its own: now if that thread is over, else when it comes by.
+  void end_from_elsewhere(TapeState* tape) noexcept;
+  void end_thread() noexcept;
+  /// Takes back what was recorded behind that number of entries and slots.
+  void rewind(std::size_t entry_count, std::size_t slot_count) noexcept;
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
@@ -98,18 +110,29 @@ class Log {
   GradientWork* spare_work = nullptr;  // buffers of the last gradient, for the next
 
  private:
-  std::uint32_t add_slot(TapeBits tapes, TensorImpl* leaf);
+  std::uint64_t add_slot(TapeBits tapes, TensorImpl* leaf);
+  bool is_own(std::uint64_t serial) const noexcept { return serial >> kSerialBits == next_serial_ >> kSerialBits; }
   void set_bits(std::uint32_t slot, TapeBits tapes);
   void pop_dead_tail() noexcept;
+  void pop_entry() noexcept;
+  void pop_slots(std::size_t keep) noexcept;
 
   Arena arena_;
-  std::vector<std::uint32_t> leaves_;  // slots of leaves, in order
+  std::vector<Run> runs_;
+  // Leaves that carry another log's number, because another thread follows or followed them too: found by address.
+  std::unordered_map<const TensorImpl*, std::uint32_t> foreign_;
   TapeState* tapes_[kMostTapes] = {};
   TapeBits watching_parameters_ = 0;
   std::uint64_t next_serial_;
   std::atomic<int> references_{1};
-  std::atomic<TapeState*> orphans_{nullptr};
+  std::mutex orphan_mutex_;
+  std::atomic<bool> has_orphans_{false};
+  TapeState* orphans_ = nullptr;
+  bool thread_ended_ = false;
 };
+
+/// Deletes a closed tape, or leaves that to the Pause that still holds it.
+void dispose(TapeState* tape) noexcept;
 
 }  // namespace autograd
 
@@ -123,6 +146,7 @@ struct TapeState {
   std::vector<std::uint32_t> early_slots = {};  // older than the tape, but followed by it
   int paused = 0;
   bool spent = false;
+  bool destroyed = false;  // but a Pause still holds it
   TapeState* next_orphan = nullptr;
 };
 

@@ -19,8 +19,14 @@ Tensor dropout(const Tensor& x, double keep, Rng& rng, Where where) {
   autograd::require_floating("dropout", impl, where);
   if (!(keep > 0 && keep <= 1)) base::fail<Error>(where, "dropout: keep is ", keep, "; it must be in (0, 1].");
   if (keep == 1) return x;
-  const Tensor mask = bernoulli(impl.shape, keep, rng, {impl.dtype, impl.device()}, where);
-  return mul(x, mul(mask, 1 / keep, where), where);
+  const std::uint64_t position = rng.position();
+  try {
+    const Tensor mask = bernoulli(impl.shape, keep, rng, {impl.dtype, impl.device()}, where);
+    return mul(x, mul(mask, 1 / keep, where), where);
+  } catch (...) {
+    rng.set_position(position);
+    throw;
+  }
 }
 
 // --- losses ---
@@ -76,6 +82,7 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   autograd::require_floating(op, l, where);
   if (x.shape != l.shape)
     base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape, "; the shapes must be equal.");
+  const autograd::Rollback rollback;
   return neg(sum(mul(labels, log_softmax(logits, -1, where), where), -1, {}, where), where);
 }
 
@@ -83,6 +90,7 @@ Tensor mse(const Tensor& prediction, const Tensor& target, Where where) {
   const TensorImpl &p = core::defined("mse", prediction, where), &t = core::defined("mse", target, where);
   if (p.shape != t.shape)
     base::fail<ShapeError>(where, "mse: the prediction is ", p.shape, " and the target ", t.shape, "; the shapes must be equal.");
+  const autograd::Rollback rollback;
   return mean(square(sub(prediction, target, where), where), {}, {}, where);
 }
 
@@ -96,6 +104,7 @@ constexpr std::int64_t kLargestFused = 256;
 /// The same in ordinary operations: for large sizes, and for gradients that an outer tape must follow.
 RnnResult rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
                     Activation activation, Where where) {
+  const autograd::Rollback rollback;
   const std::vector<Tensor> inputs = unstack(linear(x, wx, b, where), 1, where);
   std::vector<Tensor> states;
   states.reserve(inputs.size());
@@ -172,9 +181,9 @@ RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor&
   const std::int64_t hidden = wh.size(0);
   if (hidden > kLargestFused || shape[2] > kLargestFused) return rnn_by_steps(x, h0, wx, wh, b, activation, where);
   Tensor out = autograd::result_like(*x.impl(), Shape({shape[0], shape[1], hidden}, where), x.dtype(), where);
-  const Tensor dx = autograd::dense(x, where), dh = autograd::dense(h0, where), dwx = autograd::dense(wx, where),
-               dwh = autograd::dense(wh, where), db = autograd::dense(b, where);
-  backend_of(*x.impl(), where).rnn_forward({*dx.impl(), *dh.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
+  const Tensor rows = autograd::dense(x, where), state = autograd::dense(h0, where), from_x = autograd::dense(wx, where),
+               from_h = autograd::dense(wh, where), bias = autograd::dense(b, where);
+  backend_of(*x.impl(), where).rnn_forward({*rows.impl(), *state.impl(), *from_x.impl(), *from_h.impl(), *bias.impl(),
                                             activation == Activation::relu}, *out.impl());
   const std::int64_t last_sizes[] = {shape[0], hidden}, last_strides[] = {shape[1] * hidden, 1};
   Tensor last = core::make_view(*out.impl(), Shape(last_sizes, where), last_strides, (shape[1] - 1) * hidden, where);

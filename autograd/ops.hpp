@@ -27,7 +27,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where);
 Tensor stretch(const Tensor& grad, const Shape& full, unsigned mask, Where where);
 
 void require_floating(const char* op, const TensorImpl& x, Where where);
-/// `other`'s type and `x`'s, promoted; each converted if it must be.
+/// Both converted to the type they promote to.
 void promote_operands(Tensor& a, Tensor& b, Where where);
 
 }  // namespace capstan::autograd

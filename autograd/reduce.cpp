@@ -197,6 +197,7 @@ Tensor softmax_of(const char* op, bool log, const Tensor& x, int axis, Where whe
   const TensorImpl& impl = core::defined(op, x, where);
   autograd::require_floating(op, impl, where);
   const int along = core::normalize_axis(op, axis, impl.rank(), where);
+  const autograd::Rollback rollback;
   if (along != impl.rank() - 1)
     return transpose(softmax_of(op, log, transpose(x, along, -1, where), -1, where), along, -1, where);
   const Tensor rows = autograd::dense(x, where);

@@ -26,10 +26,10 @@ void destroy(TapeState* state) noexcept {
   Log* log = state->log;
   if (Log::of_this_thread_if_any() == log) {
     log->close(*state);
-    delete state;
+    autograd::dispose(state);
     log->release();
   } else {
-    log->add_orphan(state);  // its own thread ends it; the log lives until then
+    log->end_from_elsewhere(state);
   }
 }
 
@@ -62,7 +62,7 @@ void GradientTape::watch(const Tensor& x, Where where) {
   if (tape.spent)
     base::fail<TapeError>(where, "GradientTape::watch: the tape has computed its gradient and records no more; ",
                           "make it persistent, or reset it.");
-  tape.log->follow(*x.impl(), tape.bit, where);
+  tape.log->follow(*x.impl(), tape.bit);
 }
 
 void GradientTape::watch(std::initializer_list<Tensor> xs, Where where) {
@@ -125,7 +125,8 @@ GradientTape::Pause GradientTape::stop_recording(Where where) {
 GradientTape::Pause::~Pause() {
   if (tape_ == nullptr) return;
   --tape_->paused;
-  if (Log::of_this_thread_if_any() == tape_->log) tape_->log->refresh_recording();
+  if (tape_->destroyed) autograd::dispose(tape_);
+  else if (Log::of_this_thread_if_any() == tape_->log) tape_->log->refresh_recording();
 }
 
 void GradientTape::reset(Where where) {
@@ -138,19 +139,20 @@ void GradientTape::reset(Where where) {
 namespace {
 
 template <class F>
-void for_entries(const TapeState* tape, F visit) {
-  if (tape == nullptr) return;
+void for_entries(const char* op, TapeState* state, F visit) {
+  if (state == nullptr) return;  // moved from: nothing recorded
+  const TapeState* tape = &usable(op, state, Where::current());
   for (std::size_t i = tape->first_entry; i < tape->log->entries.size(); ++i)
     if ((tape->log->entries[i].tapes & tape->bit) != 0) visit(tape->log->entries[i]);
 }
 
 std::int64_t bytes_kept_by(const autograd::Entry& entry) {
   std::int64_t bytes = 0;
-  for (int i = 0; i < entry.saved; ++i) {
+  for (std::uint32_t i = 0; i < entry.saved; ++i) {
     const TensorImpl* value = entry.saved_values()[i].tensor.impl();
     if (value == nullptr) continue;
     bool counted = false;
-    for (int k = 0; k < i; ++k)
+    for (std::uint32_t k = 0; k < i; ++k)
       counted = counted || (entry.saved_values()[k].tensor.defined() &&
                             entry.saved_values()[k].tensor.impl()->storage == value->storage);
     if (!counted) bytes += value->numel() * size_of(value->dtype);
@@ -162,13 +164,13 @@ std::int64_t bytes_kept_by(const autograd::Entry& entry) {
 
 std::int64_t GradientTape::size() const {
   std::int64_t count = 0;
-  for_entries(state_, [&](const autograd::Entry&) { ++count; });
+  for_entries("GradientTape::size", state_, [&](const autograd::Entry&) { ++count; });
   return count;
 }
 
 std::int64_t GradientTape::bytes_kept() const {
   std::int64_t bytes = 0;
-  for_entries(state_, [&](const autograd::Entry& entry) { bytes += bytes_kept_by(entry); });
+  for_entries("GradientTape::bytes_kept", state_, [&](const autograd::Entry& entry) { bytes += bytes_kept_by(entry); });
   return bytes;
 }
 
@@ -177,20 +179,20 @@ bool GradientTape::recording() const noexcept {
 }
 
 std::ostream& operator<<(std::ostream& out, const GradientTape& tape) {
-  for_entries(tape.state_, [&](const autograd::Entry& entry) {
+  for_entries("operator<<", tape.state_, [&](const autograd::Entry& entry) {
     const Shape shape(std::span<const std::int64_t>(entry.sizes(), entry.rank));
     out << base::join(entry.op, "  ", shape, "  keeps ", bytes_kept_by(entry), " bytes  ", base::to_string(entry.where), "\n");
   });
   return out;
 }
 
-NoGrad::NoGrad() noexcept {
+NoGrad::NoGrad() {
   Log& log = Log::of_this_thread();
   ++log.no_grad;
   log.refresh_recording();
 }
 NoGrad::~NoGrad() {
-  Log& log = Log::of_this_thread();
+  Log& log = *Log::of_this_thread_if_any();
   --log.no_grad;
   log.refresh_recording();
 }

@@ -64,6 +64,21 @@ inline void record(const char* op, Where where, ReplayFunction replay, std::init
           {saved.begin(), saved.size()}, &attributes, std::is_empty_v<A> ? 0 : sizeof(A)});
 }
 
+/// Around operations that are made of others: if an exception leaves the scope, what was recorded in it is taken back.
+class Log;
+class Rollback {
+ public:
+  Rollback() noexcept;
+  ~Rollback();
+  Rollback(const Rollback&) = delete;
+  Rollback& operator=(const Rollback&) = delete;
+
+ private:
+  Log* log_ = nullptr;
+  std::size_t entries_ = 0, slots_ = 0;
+  int exceptions_ = 0;
+};
+
 struct Entry;
 struct GradientWork;
 

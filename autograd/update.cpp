@@ -37,6 +37,14 @@ void check_all(const char* op, std::span<const Tensor> parameters, std::span<con
   }
 }
 
+/// The gradients, each contiguous: whatever can fail happens before the first parameter changes.
+std::vector<Tensor> dense_all(std::span<const Tensor> gradients, Where where) {
+  std::vector<Tensor> result;
+  result.reserve(gradients.size());
+  for (const Tensor& gradient : gradients) result.push_back(gradient.defined() ? autograd::dense(gradient, where) : Tensor());
+  return result;
+}
+
 }  // namespace
 
 void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> velocity,
@@ -48,12 +56,12 @@ void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> grad
     check_count(op, "velocities", velocity.size(), parameters.size(), where);
     for (std::size_t i = 0; i < parameters.size(); ++i) check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
   }
+  const std::vector<Tensor> dense = dense_all(gradients, where);
   const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov, update.first_step};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();
-    const Tensor grad = autograd::dense(gradients[i], where);
-    autograd::backend_of(p, where).sgd(p, *grad.impl(), moves ? velocity[i].impl() : nullptr, step);
+    autograd::backend_of(p, where).sgd(p, *dense[i].impl(), moves ? velocity[i].impl() : nullptr, step);
     core::note_write(p, where);
   }
 }
@@ -70,13 +78,13 @@ void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gra
     check_state(op, "square", i, *parameters[i].impl(), square[i], where);
   }
   const auto t = static_cast<double>(update.step);
+  const std::vector<Tensor> dense = dense_all(gradients, where);
   const kernels::AdamStep step{update.learning_rate, update.beta1, update.beta2, update.epsilon, update.weight_decay,
                                1 / (1 - std::pow(update.beta1, t)), 1 / (1 - std::pow(update.beta2, t))};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();
-    const Tensor grad = autograd::dense(gradients[i], where);
-    autograd::backend_of(p, where).adam(p, *grad.impl(), *mean[i].impl(), *square[i].impl(), step);
+    autograd::backend_of(p, where).adam(p, *dense[i].impl(), *mean[i].impl(), *square[i].impl(), step);
     core::note_write(p, where);
   }
 }

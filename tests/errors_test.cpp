@@ -34,7 +34,7 @@ TEST_CASE("shapes that cannot be are refused, each with its reason", "[errors]")
       {__LINE__, message_of<ShapeError>, [&] { zeros({2, -1}); },
        "Shape: size -1 of axis 1 is negative; sizes must be >= 0."},
       {__LINE__, message_of<ShapeError>, [&] { Shape({3037000500, 3037000500}); },  // 2^31.5 rounded up
-       "Shape: [3037000500, 3037000500] has 2^63 elements or more; the product of the sizes must be below 2^63."},
+       "Shape: [3037000500, 3037000500] has 2^63 elements or more; the product of the sizes above 0 must be below 2^63."},
       {__LINE__, message_of<ShapeError>, [&] { Shape({1, 1, 1, 1, 1, 1, 1, 1, 1}); },
        "Shape: 9 sizes were given; a tensor has at most 8 axes."},
       {__LINE__, message_of<IndexError>, [&] { shape.size(2); },
@@ -49,7 +49,7 @@ TEST_CASE("shapes that cannot be are refused, each with its reason", "[errors]")
 TEST_CASE("the largest shapes that can be are accepted", "[errors]") {
   CHECK(Shape({3037000499, 3037000499}).numel() == std::int64_t{3037000499} * 3037000499);  // just below 2^63
   CHECK(Shape({INT64_MAX}).numel() == INT64_MAX);
-  CHECK(Shape({INT64_MAX, INT64_MAX, 0}).numel() == 0);
+  CHECK(Shape({INT64_MAX, 1, 0}).numel() == 0);
   CHECK(Shape({1, 1, 1, 1, 1, 1, 1, 1}).rank() == kMaxRank);
 }
 

@@ -23,7 +23,7 @@ void set_limit(Device device, std::int64_t bytes, Where where = Where::current()
 /// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the machine's memory.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
-/// allocate or free.
+/// free a block, or ask for one that their cache does not have.
 void release_cache(Device device = cpu(), Where where = Where::current());
 void reset_peak(Device device = cpu(), Where where = Where::current());
 

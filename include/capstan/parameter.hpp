@@ -9,7 +9,8 @@ namespace capstan CAPSTAN_PUBLIC {
 /// A Parameter is a value: copying one copies its elements, so copying a model gives an independent model. As a Tensor
 /// (`const Tensor& t = parameter`, or `Tensor t = parameter`) it is a handle to the same elements; optimizers hold
 /// such handles. Assigning one parameter to another copies the elements into it in place, so that an optimizer that
-/// holds it stays connected; ShapeError or DTypeError if they do not fit.
+/// holds it stays connected; ShapeError or DTypeError if they do not fit. Moving one into another replaces it: an
+/// optimizer that holds the old one goes on changing the old one.
 class Parameter : public Tensor {
  public:
   Parameter() noexcept = default;

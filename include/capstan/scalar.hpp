@@ -18,9 +18,12 @@ class Scalar {
     requires std::is_arithmetic_v<T>
   constexpr Scalar(T value) noexcept
       : floating_(static_cast<double>(value)), integer_(std::is_floating_point_v<T> ? 0 : static_cast<std::int64_t>(value)),
+        too_large_(std::is_unsigned_v<T> && sizeof(T) == 8 && value > static_cast<T>(INT64_MAX)),
         kind_(std::is_same_v<T, bool> ? Kind::boolean : std::is_integral_v<T> ? Kind::integer : Kind::floating) {}
 
   constexpr Kind kind() const noexcept { return kind_; }
+  /// An unsigned integer above what int64 holds.
+  constexpr bool too_large() const noexcept { return too_large_; }
   constexpr double as_double() const noexcept { return floating_; }
   constexpr std::int64_t as_int64() const noexcept {
     return kind_ == Kind::floating ? static_cast<std::int64_t>(floating_) : integer_;
@@ -29,6 +32,7 @@ class Scalar {
  private:
   double floating_;
   std::int64_t integer_;
+  bool too_large_;
   Kind kind_;
 };
 

@@ -12,7 +12,7 @@ namespace capstan CAPSTAN_PUBLIC {
 /// The most axes a tensor can have.
 inline constexpr int kMaxRank = 8;
 
-/// 0 to 8 sizes, each >= 0, whose product is below 2^63. Rank 0 is a single value.
+/// 0 to 8 sizes, each >= 0, whose product (of those above 0) is below 2^63. Rank 0 is a single value.
 ///
 /// Throws ShapeError from its constructors for negative sizes, more than 8 sizes, and products of 2^63 and more.
 class Shape {

@@ -111,7 +111,7 @@ class GradientTape {
 /// While one lives, no tape on this thread records.
 class NoGrad {
  public:
-  NoGrad() noexcept;
+  NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;

@@ -86,17 +86,17 @@ class Tensor {
   bool defined() const noexcept { return impl_ != nullptr; }
 
   // What it is. All throw Error on an undefined tensor.
-  const Shape& shape() const;
-  int rank() const;
-  std::int64_t numel() const;
+  const Shape& shape(Where where = Where::current()) const;
+  int rank(Where where = Where::current()) const;
+  std::int64_t numel(Where where = Where::current()) const;
   std::int64_t size(int axis, Where where = Where::current()) const;  ///< negative counts from the end; IndexError
   std::int64_t stride(int axis, Where where = Where::current()) const;  ///< in elements; IndexError
-  DType dtype() const;
-  Device device() const;
-  bool is_contiguous() const;  ///< row-major without gaps
+  DType dtype(Where where = Where::current()) const;
+  Device device(Where where = Where::current()) const;
+  bool is_contiguous(Where where = Where::current()) const;  ///< row-major without gaps
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }  ///< the very same tensor
   bool shares_storage(const Tensor& other) const noexcept;
-  std::uint32_t version() const;  ///< counts writes to the storage; views share it
+  std::uint32_t version(Where where = Where::current()) const;  ///< counts writes to the storage; views share it
 
   // Single values. T must be the tensor's element type (DTypeError otherwise); indices may be negative (IndexError).
   // Values on another device are copied to the host first.
@@ -131,7 +131,8 @@ class Tensor {
   /// The same for writing; counts as a write to the storage.
   template <class T>
   std::span<T> mutable_span(Where where = Where::current());
-  /// Address of the first element; strides apply. No copy, no check but of the type.
+  /// Address of the first element; strides apply. No copy; only the type is checked, and for writing that no tape
+  /// follows the tensor and no axis is stretched over one element.
   template <class T>
   const T* data(Where where = Where::current()) const;
   template <class T>

@@ -46,6 +46,9 @@ class Pool {
   }
 
   void run(std::int64_t count, std::int64_t piece, RangeFunction body, void* context) noexcept {
+    const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+    // closed first: nobody can claim a piece, of this loop or the last, while the fields change
+    ticket_.store((generation << 32) - 1, std::memory_order_seq_cst);
     run_ = body;
     context_ = context;
     count_ = count;
@@ -53,7 +56,6 @@ class Pool {
     const auto pieces = static_cast<std::uint32_t>((count + piece - 1) / piece);
     pieces_ = pieces;
     done_.store(0, std::memory_order_relaxed);
-    const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
     ticket_.store(generation << 32, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
     claim_pieces(static_cast<std::uint32_t>(generation));

@@ -230,6 +230,7 @@ void answer_release_request(ThreadCache& cache) noexcept {
 void* allocate_slowly(int index, std::int64_t asked, Where where) {
   ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
   Shared& all = shared();
+  if (cache != nullptr && cache->seen_requests != release_requests.load(std::memory_order_relaxed)) answer_release_request(*cache);
   if (cache != nullptr) {
     const std::lock_guard lock(all.mutex);
     if (!refill(*cache, all, index)) cache = nullptr;

@@ -18,6 +18,8 @@ Element to_element(const char* op, Scalar value, DType dtype, Where where) {
   if (!fits)
     base::fail<DTypeError>(where, op, ": the number ", value, " does not go with ", dtype,
                            "; integers go with numeric tensors, floating numbers with floating ones, true and false with bool.");
+  if (value.too_large() && !is_floating(dtype))
+    base::fail<DTypeError>(where, op, ": the number ", value.as_double(), " is out of range for ", dtype, ".");
   Element element{};
   visit(dtype, [&]<class T>(Type<T>) {
     if constexpr (__is_same(T, std::int32_t) || __is_same(T, std::uint8_t)) {
@@ -91,17 +93,38 @@ Tensor scalar(Scalar value, TensorOptions options, Where where) {
   return core::scalar_tensor("scalar", value, options.dtype, options.device, where);
 }
 
+namespace {
+
+/// ceil((end - begin) / step), exactly; the difference may exceed 2^63.
+std::int64_t whole_steps(std::int64_t begin, std::int64_t end, std::int64_t step) {
+  if ((step > 0) != (begin < end)) return 0;
+  const auto distance = step > 0 ? static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin)
+                                 : static_cast<std::uint64_t>(begin) - static_cast<std::uint64_t>(end);
+  const auto width = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+  const std::uint64_t steps = (distance - 1) / width + 1;
+  return steps > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(steps);  // more than memory holds in any case
+}
+
+std::int64_t real_steps(double begin, double end, double step, Where where) {
+  const double steps = std::ceil((end - begin) / step);
+  if (steps >= 0x1p62)
+    base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step, " has 2^62 values or more.");
+  return steps > 0 ? static_cast<std::int64_t>(steps) : 0;
+}
+
+}  // namespace
+
 Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
   const bool integers = begin.kind() == Scalar::Kind::integer && end.kind() == Scalar::Kind::integer &&
                         step.kind() == Scalar::Kind::integer;
   if (step.as_double() == 0 || !std::isfinite(step.as_double()) || !std::isfinite(end.as_double() - begin.as_double()))
     base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step,
                            " does not end; the step must not be 0 and all three must be finite.");
-  const double steps = std::ceil((end.as_double() - begin.as_double()) / step.as_double());
-  const std::int64_t count = steps > 0 ? static_cast<std::int64_t>(steps) : 0;
+  const std::int64_t count = integers ? whole_steps(begin.as_int64(), end.as_int64(), step.as_int64())
+                                      : real_steps(begin.as_double(), end.as_double(), step.as_double(), where);
   Tensor result = empty(Shape({count}, where), {integers ? DType::int64 : DType::float32, cpu()}, where);
   for (std::int64_t i = 0; i < count; ++i) {
-    if (integers) result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();
+    if (integers) result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();  // below end: no overflow
     else result.impl()->as<float>()[i] = static_cast<float>(begin.as_double() + static_cast<double>(i) * step.as_double());
   }
   return result;

@@ -89,4 +89,20 @@ ViewGeometry index_geometry(const char* op, const TensorImpl& base, std::span<co
   return view;
 }
 
+std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index, Where where) {
+  if (static_cast<int>(index.size()) != impl.rank())
+    base::fail<IndexError>(where, op, ": ", index.size(), " indices were given for shape ", impl.shape, "; it needs ",
+                           impl.rank(), ".");
+  std::int64_t offset = 0;
+  for (int axis = 0; axis < impl.rank(); ++axis) {
+    std::int64_t i = index[static_cast<std::size_t>(axis)];
+    const std::int64_t size = impl.shape[axis];
+    if (i < -size || i >= size)
+      base::fail<IndexError>(where, op, ": index ", i, " is out of range for axis ", axis, " of shape ", impl.shape,
+                             "; it must be in [", -size, ", ", size, ").");
+    offset += (i < 0 ? i + size : i) * impl.strides[axis];
+  }
+  return impl.data + offset * size_of(impl.dtype);
+}
+
 }  // namespace capstan::core

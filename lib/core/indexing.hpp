@@ -15,4 +15,7 @@ struct ViewGeometry {
 /// Throws IndexError (positions, too many indices, step 0, two ellipses) and ShapeError (more than 8 axes).
 ViewGeometry index_geometry(const char* op, const TensorImpl& base, std::span<const Index> indices, Where where);
 
+/// The address of one element. Throws IndexError.
+std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index, Where where);
+
 }  // namespace capstan::core

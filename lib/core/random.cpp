@@ -77,6 +77,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng
 }
 
 Tensor permutation(std::int64_t count, Rng& rng, Where where) {
+  if (count < 0) base::fail<ShapeError>(where, "permutation: ", count, " values were asked for; the count must be >= 0.");
   Tensor result = arange(count, where);
   std::int64_t* order = result.impl()->as<std::int64_t>();
   for (std::int64_t i = count - 1; i > 0; --i) {

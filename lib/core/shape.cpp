@@ -15,10 +15,11 @@ Shape::Shape(std::span<const std::int64_t> sizes, Where where) {
     if (size < 0) base::fail<ShapeError>(where, "Shape: size ", size, " of axis ", rank_, " is negative; sizes must be >= 0.");
     sizes_[rank_++] = size;
     empty = empty || size == 0;
-    overflow = overflow || __builtin_mul_overflow(numel_, size, &numel_);
+    overflow = overflow || __builtin_mul_overflow(numel_, size > 0 ? size : 1, &numel_);  // strides must not overflow either
   }
+  if (overflow)
+    base::fail<ShapeError>(where, "Shape: ", *this, " has 2^63 elements or more; the product of the sizes above 0 must be below 2^63.");
   if (empty) numel_ = 0;
-  else if (overflow) base::fail<ShapeError>(where, "Shape: ", *this, " has 2^63 elements or more; the product of the sizes must be below 2^63.");
 }
 
 std::int64_t Shape::size(int axis, Where where) const {

@@ -1,4 +1,4 @@
-// Tensor's questions, single values and all values. Views and whatever a tape must see are in autograd/.
+// Tensor's questions, and reading its values. Views, writing, and whatever else a tape must see are in autograd/.
 #include <capstan/tensor.hpp>
 
 #include <cstring>
@@ -6,19 +6,18 @@
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/dispatch.hpp"
+#include "lib/core/indexing.hpp"
 
 namespace capstan {
 
-using core::defined;
-
-const Shape& Tensor::shape() const { return core::defined("Tensor::shape", *this, Where::current()).shape; }
-int Tensor::rank() const { return core::defined("Tensor::rank", *this, Where::current()).rank(); }
-std::int64_t Tensor::numel() const { return core::defined("Tensor::numel", *this, Where::current()).numel(); }
-DType Tensor::dtype() const { return core::defined("Tensor::dtype", *this, Where::current()).dtype; }
-Device Tensor::device() const { return core::defined("Tensor::device", *this, Where::current()).device(); }
-bool Tensor::is_contiguous() const { return core::defined("Tensor::is_contiguous", *this, Where::current()).contiguous; }
-std::uint32_t Tensor::version() const {
-  return core::defined("Tensor::version", *this, Where::current()).storage->version.load(std::memory_order_relaxed);
+const Shape& Tensor::shape(Where where) const { return core::defined("Tensor::shape", *this, where).shape; }
+int Tensor::rank(Where where) const { return core::defined("Tensor::rank", *this, where).rank(); }
+std::int64_t Tensor::numel(Where where) const { return core::defined("Tensor::numel", *this, where).numel(); }
+DType Tensor::dtype(Where where) const { return core::defined("Tensor::dtype", *this, where).dtype; }
+Device Tensor::device(Where where) const { return core::defined("Tensor::device", *this, where).device(); }
+bool Tensor::is_contiguous(Where where) const { return core::defined("Tensor::is_contiguous", *this, where).contiguous; }
+std::uint32_t Tensor::version(Where where) const {
+  return core::defined("Tensor::version", *this, where).storage->version.load(std::memory_order_relaxed);
 }
 std::int64_t Tensor::size(int axis, Where where) const {
   const TensorImpl& impl = core::defined("Tensor::size", *this, where);
@@ -49,37 +48,13 @@ void require_contiguous(const char* op, const TensorImpl& impl, Where where) {
                            " is not contiguous; make it so with x.contiguous().");
 }
 
-std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index, Where where) {
-  if (static_cast<int>(index.size()) != impl.rank())
-    base::fail<IndexError>(where, op, ": ", index.size(), " indices were given for shape ", impl.shape, "; it needs ",
-                           impl.rank(), ".");
-  std::int64_t offset = 0;
-  for (int axis = 0; axis < impl.rank(); ++axis) {
-    std::int64_t i = index[static_cast<std::size_t>(axis)];
-    const std::int64_t size = impl.shape[axis];
-    if (i < -size || i >= size)
-      base::fail<IndexError>(where, op, ": index ", i, " is out of range for axis ", axis, " of shape ", impl.shape,
-                             "; it must be in [", -size, ", ", size, ").");
-    offset += (i < 0 ? i + size : i) * impl.strides[axis];
-  }
-  return impl.data + offset * size_of(impl.dtype);
-}
-
 }  // namespace
 
 void Tensor::read_at(std::span<const std::int64_t> index, void* value, DType dtype, Where where) const {
   const TensorImpl& impl = core::defined("at", *this, where);
   require_type("at", impl, dtype, where);
   if (impl.device().kind != DeviceKind::cpu) return to(cpu(), where).read_at(index, value, dtype, where);
-  std::memcpy(value, element_address("at", impl, index, where), static_cast<std::size_t>(size_of(dtype)));
-}
-
-void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where) {
-  const TensorImpl& impl = core::defined("set", *this, where);
-  require_type("set", impl, dtype, where);
-  require_cpu("set", impl, where);
-  std::memcpy(element_address("set", impl, index, where), value, static_cast<std::size_t>(size_of(dtype)));
-  core::note_write(*impl_, where);
+  std::memcpy(value, core::element_address("at", impl, index, where), static_cast<std::size_t>(size_of(dtype)));
 }
 
 template <class T>
@@ -119,33 +94,17 @@ std::span<const T> Tensor::span(Where where) const {
 }
 
 template <class T>
-std::span<T> Tensor::mutable_span(Where where) {
-  const std::span<const T> values = span<T>(where);
-  core::note_write(*impl_, where);
-  return {const_cast<T*>(values.data()), values.size()};
-}
-
-template <class T>
 const T* Tensor::data(Where where) const {
   const TensorImpl& impl = core::defined("data", *this, where);
   require_type("data", impl, dtype_of<T>(), where);
   return impl.as<T>();
 }
 
-template <class T>
-T* Tensor::mutable_data(Where where) {
-  T* values = const_cast<T*>(data<T>(where));
-  core::note_write(*impl_, where);
-  return values;
-}
-
 #define CAPSTAN_FOR_TYPE(T)                                   \
   template T Tensor::item<T>(Where) const;                    \
   template std::vector<T> Tensor::to_vector<T>(Where) const;  \
   template std::span<const T> Tensor::span<T>(Where) const;   \
-  template std::span<T> Tensor::mutable_span<T>(Where);       \
-  template const T* Tensor::data<T>(Where) const;             \
-  template T* Tensor::mutable_data<T>(Where);
+  template const T* Tensor::data<T>(Where) const;
 CAPSTAN_FOR_TYPE(float)
 CAPSTAN_FOR_TYPE(double)
 CAPSTAN_FOR_TYPE(std::int32_t)

@@ -43,8 +43,7 @@ struct TensorImpl {
   std::atomic<bool> trainable{false};     // a Parameter that tapes watch by themselves
   std::byte* data;                        // the first element
   core::Storage* storage;
-  std::atomic<std::uint64_t> serial{0};   // of the slot below on its thread's tape log; 0: on none
-  std::atomic<std::uint32_t> slot{0};
+  std::atomic<std::uint64_t> serial{0};   // of its slot on a thread's tape log; 0: never was on one
   Shape shape;
   std::int64_t strides[kMaxRank];         // in elements
 

@@ -27,10 +27,13 @@ void hold_blas_to_one_thread() {
   (void)once;
 }
 
-int blas_int(std::int64_t size) {
-  if (size > INT32_MAX)
-    base::fail<BackendError>(Where::current(), "matmul: size ", size, " exceeds what OpenBLAS takes; it must be below 2^31.");
-  return static_cast<int>(size);
+/// Sizes were checked by `require_blas_sizes`.
+int blas_int(std::int64_t size) { return static_cast<int>(size); }
+
+void require_blas_sizes(std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t size : sizes)
+    if (size > INT32_MAX)
+      base::fail<BackendError>(Where::current(), "matmul: size or stride ", size, " exceeds what OpenBLAS takes; it must be below 2^31.");
 }
 
 // Row-major C = A B is column-major C^T = B^T A^T, so the operands change places. Asked in row-major terms, OpenBLAS
@@ -132,6 +135,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
   const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
   const Tensor left = usable(a, false), right = usable(b, is_small(m, n, k));
   const TensorImpl &x = *left.impl(), &y = *right.impl();
+  require_blas_sizes({m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2], y.strides[y.rank() - 1]});
   const std::int64_t batch = out.numel() / (m * n);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     const auto one = [&](std::int64_t i) {

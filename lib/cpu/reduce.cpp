@@ -35,16 +35,27 @@ struct Split {
   }
 };
 
-/// The stride of axes that can be walked as one, 0 if they cannot. `count` 1 gives 1.
+/// The stride of axes that can be walked as one, 0 if they cannot (stretched axes among them). One element gives 1.
 std::int64_t joint_stride(const Shape& shape, const std::int64_t* strides) {
   std::int64_t stride = 0, expected = 0;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] == 1) continue;
+    if (strides[axis] == 0) return 0;
     if (stride == 0) stride = strides[axis];
     else if (strides[axis] != expected) return 0;
     expected = strides[axis] * shape[axis];
   }
   return stride == 0 ? 1 : stride;
+}
+
+/// Where number `index` of the first `axes` kept axes stands.
+std::int64_t kept_offset(const Split& split, int axes, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    offset += index % split.kept[axis] * split.kept_strides[axis];
+    index /= split.kept[axis];
+  }
+  return offset;
 }
 
 template <class T>
@@ -97,20 +108,7 @@ template <class T>
 void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), rows = split.kept.numel();
   const T* from = x.as<T>();
-  Loops<1> loops(split.kept, {&x});
-  loops.rank = 0;
-  for (int axis = 0; axis < split.kept.rank(); ++axis) {  // the kept axes, none joined
-    loops.sizes[loops.rank] = split.kept[axis];
-    loops.strides[loops.rank++][0] = split.kept_strides[axis];
-  }
-  const auto row = [&](std::int64_t i) {
-    std::int64_t offset = 0;
-    for (int axis = loops.rank - 1; axis >= 0; --axis) {
-      offset += i % loops.sizes[axis] * loops.strides[axis][0];
-      i /= loops.sizes[axis];
-    }
-    return from + offset;
-  };
+  const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
   if (kind == Reduction::sum) {
     using Part = decltype(sum_of<T>(from, count));
     using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
@@ -151,11 +149,7 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
       const std::int64_t row = part % row_pieces * kColumnRows;
-      std::int64_t place = part / row_pieces, offset = 0;
-      for (int axis = split.kept.rank() - 2; axis >= 0; --axis) {
-        offset += place % split.kept[axis] * split.kept_strides[axis];
-        place /= split.kept[axis];
-      }
+      const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
       const T* from = x.as<T>() + offset + row * row_step + column;
       const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
       const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;

@@ -56,8 +56,8 @@ class Sequential {
  public:
   explicit Sequential(Parts... parts) : parts_(std::move(parts)...) {}
 
-  Tensor operator()(const Tensor& x) {
-    return std::apply([&](auto&... part) { Tensor h = x; ((h = part(std::as_const(h))), ...); return h; }, parts_);
+  Tensor operator()(const Tensor& x, Where where = Where::current()) {
+    return std::apply([&](auto&... part) { Tensor h = x; ((h = call(part, h, where)), ...); return h; }, parts_);
   }
   template <std::size_t I>
   auto& part() noexcept { return std::get<I>(parts_); }
@@ -66,6 +66,13 @@ class Sequential {
   const std::tuple<Parts...>& capstan_parts() const noexcept { return parts_; }
 
  private:
+  /// Modules that take a place are told the caller's, so that their entries and errors name it.
+  template <class Part>
+  static Tensor call(Part& part, const Tensor& x, Where where) {
+    if constexpr (std::is_invocable_v<Part&, const Tensor&, Where>) return part(x, where);
+    else return part(x);
+  }
+
   std::tuple<Parts...> parts_;
 };
 

@@ -59,7 +59,7 @@ struct UnrollOptions {
 
 namespace detail {
 
-/// The steps [lo, hi) of `lengths` as a condition: true for rows that are still running at `step`.
+/// A condition of `rank` axes: true for rows that are still running at `step`.
 Tensor still_running(const Tensor& lengths, std::int64_t step, int rank, Where where);
 /// Throws ShapeError or DTypeError unless x is [batch, time, ...] with time >= 1, and lengths fit it.
 void check_unroll(const Tensor& x, const Tensor& lengths, bool time_major, Where where);
@@ -81,6 +81,13 @@ template <class Cell>
 concept RunsSequences = requires(Cell& cell, const Tensor& x, const typename Cell::State& s, Where w) {
   cell.sequence(x, s, w);
 };
+
+/// One step of a cell; a cell that takes a place is told the caller's.
+template <class Cell>
+auto step(Cell& cell, const Tensor& x, const typename Cell::State& state, Where where) {
+  if constexpr (requires { cell(x, state, where); }) return cell(x, state, where);
+  else return cell(x, state);
+}
 
 }  // namespace detail
 
@@ -107,7 +114,7 @@ std::pair<Tensor, typename Cell::State> unroll(Cell& cell, const Tensor& x,
   std::vector<Tensor> outputs;
   outputs.reserve(steps.size());
   for (std::size_t t = 0; t < steps.size(); ++t) {
-    auto [output, after] = cell(steps[t], state);
+    auto [output, after] = detail::step(cell, steps[t], state, where);
     if (options.lengths.defined()) {
       const auto step = static_cast<std::int64_t>(t);
       output = capstan::where(detail::still_running(options.lengths, step, output.rank(), where), output, 0, where);

@@ -30,7 +30,7 @@ enum class Activation : std::uint8_t { tanh, relu };
 
 struct RnnResult {
   Tensor outputs;  ///< h of all steps, [batch, time, hidden]
-  Tensor last;     ///< h of the last step, [batch, hidden]: a view of `outputs`
+  Tensor last;     ///< h of the last step, [batch, hidden]; may share the memory of `outputs`
 };
 
 /// A whole recurrent sequence in one operation: h[t] = activation(x[t] @ wx + h[t-1] @ wh + b).
