@@ -8,11 +8,11 @@
 
 namespace capstan {
 
-using autograd::Replay;
-using autograd::Value;
 using autograd::backend_of;
 using autograd::listening;
 using autograd::record;
+using autograd::Replay;
+using autograd::Value;
 using kernels::Domain;
 using kernels::Saves;
 
@@ -26,7 +26,8 @@ namespace {
 }
 
 void check_domain(const char* op, Domain domain, DType dtype, Where where) {
-  const bool fits = domain == Domain::floating ? is_floating(dtype) : (dtype == DType::bool8) == (domain == Domain::boolean);
+  const bool fits =
+      domain == Domain::floating ? is_floating(dtype) : (dtype == DType::bool8) == (domain == Domain::boolean);
   if (!fits) wrong_type(op, domain, dtype, where);
 }
 
@@ -119,8 +120,8 @@ Tensor binary(const Tensor& x, const Tensor& y, Where where) {
     const Tensor none;
     const Tensor* left[] = {operands.a};
     const Tensor* right[] = {operands.b};
-    const unsigned reads = (autograd::followers(left) != 0 ? Op::left_reads : 0) |
-                           (autograd::followers(right) != 0 ? Op::right_reads : 0);
+    const unsigned reads =
+        (autograd::followers(left) != 0 ? Op::left_reads : 0) | (autograd::followers(right) != 0 ? Op::right_reads : 0);
     const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
                                                         reads & kernels::kReadsB ? operands.b : &none,
                                                         reads & kernels::kReadsResult ? &out : &none};
@@ -139,7 +140,8 @@ Tensor like(const char* op, const Tensor& x, Scalar value, Where where) {
 }
 
 /// `exchanged`: the sides of `kind` are exchanged, so that less serves greater too.
-Tensor compare(const char* op, kernels::Compare kind, const Tensor& x, const Tensor& y, Where where, bool exchanged = false) {
+Tensor compare(const char* op, kernels::Compare kind, const Tensor& x, const Tensor& y, Where where,
+               bool exchanged = false) {
   const Operands operands(op, x, y, where);
   const bool order = kind == kernels::Compare::less || kind == kernels::Compare::less_equal;
   if (order && operands.dtype() == DType::bool8) wrong_type(op, Domain::numbers, DType::bool8, where);
@@ -193,23 +195,33 @@ Tensor minimum(const Tensor& a, Scalar b, Where where) { return minimum(a, like(
 using kernels::Compare;
 
 Tensor equal(const Tensor& a, const Tensor& b, Where where) { return compare("equal", Compare::equal, a, b, where); }
-Tensor not_equal(const Tensor& a, const Tensor& b, Where where) { return compare("not_equal", Compare::not_equal, a, b, where); }
+Tensor not_equal(const Tensor& a, const Tensor& b, Where where) {
+  return compare("not_equal", Compare::not_equal, a, b, where);
+}
 Tensor less(const Tensor& a, const Tensor& b, Where where) { return compare("less", Compare::less, a, b, where); }
-Tensor less_equal(const Tensor& a, const Tensor& b, Where where) { return compare("less_equal", Compare::less_equal, a, b, where); }
-Tensor greater(const Tensor& a, const Tensor& b, Where where) { return compare("greater", Compare::less, a, b, where, true); }
+Tensor less_equal(const Tensor& a, const Tensor& b, Where where) {
+  return compare("less_equal", Compare::less_equal, a, b, where);
+}
+Tensor greater(const Tensor& a, const Tensor& b, Where where) {
+  return compare("greater", Compare::less, a, b, where, true);
+}
 Tensor greater_equal(const Tensor& a, const Tensor& b, Where where) {
   return compare("greater_equal", Compare::less_equal, a, b, where, true);
 }
 Tensor equal(const Tensor& a, Scalar b, Where where) { return equal(a, like("equal", a, b, where), where); }
 Tensor not_equal(const Tensor& a, Scalar b, Where where) { return not_equal(a, like("not_equal", a, b, where), where); }
 Tensor less(const Tensor& a, Scalar b, Where where) { return less(a, like("less", a, b, where), where); }
-Tensor less_equal(const Tensor& a, Scalar b, Where where) { return less_equal(a, like("less_equal", a, b, where), where); }
+Tensor less_equal(const Tensor& a, Scalar b, Where where) {
+  return less_equal(a, like("less_equal", a, b, where), where);
+}
 Tensor greater(const Tensor& a, Scalar b, Where where) { return greater(a, like("greater", a, b, where), where); }
-Tensor greater_equal(const Tensor& a, Scalar b, Where where) { return greater_equal(a, like("greater_equal", a, b, where), where); }
+Tensor greater_equal(const Tensor& a, Scalar b, Where where) {
+  return greater_equal(a, like("greater_equal", a, b, where), where);
+}
 
-#define CAPSTAN_SCALAR_ON_THE_LEFT(symbol, function)                              \
-  Tensor operator symbol(const ScalarOperand& a, const Tensor& b) {               \
-    return function(like(#function, b, a.value, a.where), b, a.where);            \
+#define CAPSTAN_SCALAR_ON_THE_LEFT(symbol, function)                   \
+  Tensor operator symbol(const ScalarOperand& a, const Tensor& b) {    \
+    return function(like(#function, b, a.value, a.where), b, a.where); \
   }
 CAPSTAN_SCALAR_ON_THE_LEFT(+, add)
 CAPSTAN_SCALAR_ON_THE_LEFT(-, sub)
@@ -225,8 +237,7 @@ CAPSTAN_SCALAR_ON_THE_LEFT(>=, greater_equal)
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where) {
   const TensorImpl& c = core::defined("where", condition, where);
-  if (c.dtype != DType::bool8)
-    base::fail<DTypeError>(where, "where: the condition is ", c.dtype, "; it must be bool.");
+  if (c.dtype != DType::bool8) base::fail<DTypeError>(where, "where: the condition is ", c.dtype, "; it must be bool.");
   const autograd::Rollback rollback;
   const Operands operands("where", a, b, where);
   core::require_same_device("where", c, *a.impl(), where);
@@ -234,11 +245,16 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
   Tensor out = autograd::result_like(*operands.a->impl(), shape, operands.dtype(), where);
   backend_of(c, where).select(c, *operands.a->impl(), *operands.b->impl(), *out.impl());
   if (is_floating(operands.dtype()))
-    record("where", where, [](Replay& r) {
-      const auto shapes = r.attributes<BinaryShapes>();
-      if (r.needs(0)) r.give(0, autograd::sum_to(capstan::where(r.saved(0), r.grad(), 0, r.where()), shapes.a, r.where()));
-      if (r.needs(1)) r.give(1, autograd::sum_to(capstan::where(r.saved(0), 0, r.grad(), r.where()), shapes.b, r.where()));
-    }, {operands.a, operands.b}, {&out}, {&condition}, BinaryShapes{operands.a->shape(), operands.b->shape()});
+    record(
+        "where", where,
+        [](Replay& r) {
+          const auto shapes = r.attributes<BinaryShapes>();
+          if (r.needs(0))
+            r.give(0, autograd::sum_to(capstan::where(r.saved(0), r.grad(), 0, r.where()), shapes.a, r.where()));
+          if (r.needs(1))
+            r.give(1, autograd::sum_to(capstan::where(r.saved(0), 0, r.grad(), r.where()), shapes.b, r.where()));
+        },
+        {operands.a, operands.b}, {&out}, {&condition}, BinaryShapes{operands.a->shape(), operands.b->shape()});
   return out;
 }
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where) {
@@ -253,8 +269,9 @@ Tensor cast(const Tensor& x, DType dtype, Where where) {
   Tensor out = autograd::result_like(impl, impl.shape, dtype, where);
   backend_of(impl, where).copy(impl, *out.impl());
   if (is_floating(dtype) && is_floating(impl.dtype))
-    record("cast", where, [](Replay& r) { r.give(0, cast(r.grad(), r.attributes<DType>(), r.where())); }, {&x}, {&out}, {},
-           impl.dtype);
+    record(
+        "cast", where, [](Replay& r) { r.give(0, cast(r.grad(), r.attributes<DType>(), r.where())); }, {&x}, {&out}, {},
+        impl.dtype);
   return out;
 }
 
@@ -271,12 +288,15 @@ Tensor clip(const Tensor& x, Scalar low, Scalar high, Where where) {
   struct Limits {
     double low, high;
   };
-  record("clip", where, [](Replay& r) {
-    const auto limits = r.attributes<Limits>();
-    const Tensor inside = logical_and(greater_equal(r.saved(0), limits.low, r.where()),
-                                      less_equal(r.saved(0), limits.high, r.where()), r.where());
-    r.give(0, capstan::where(inside, r.grad(), 0, r.where()));
-  }, {&x}, {&out}, {&x}, Limits{low.as_double(), high.as_double()});
+  record(
+      "clip", where,
+      [](Replay& r) {
+        const auto limits = r.attributes<Limits>();
+        const Tensor inside = logical_and(greater_equal(r.saved(0), limits.low, r.where()),
+                                          less_equal(r.saved(0), limits.high, r.where()), r.where());
+        r.give(0, capstan::where(inside, r.grad(), 0, r.where()));
+      },
+      {&x}, {&out}, {&x}, Limits{low.as_double(), high.as_double()});
   return out;
 }
 

@@ -78,24 +78,26 @@ class Session {
 void check_floating(const char* what, const Tensor& x, Where where) {
   core::defined(kOp, x, where);
   if (!is_floating(x.dtype()))
-    base::fail<DTypeError>(where, kOp, ": a ", what, " is ", x.dtype(), "; gradients exist for float32 and float64 only.");
+    base::fail<DTypeError>(where, kOp, ": a ", what, " is ", x.dtype(),
+                           "; gradients exist for float32 and float64 only.");
 }
 
 std::uint32_t target_slot(const TapeState& tape, const Tensor& target, Where where) {
   const std::uint32_t slot = tape.log->find(*target.impl());
   if (slot == kNoSlot || (tape.log->slots[slot].tapes & tape.bit) == 0)
-    base::fail<TapeError>(where, kOp, ": the target of shape ", target.shape(),
-                          " is not on the tape; it must be computed, while the tape records, from a watched tensor or a Parameter.");
+    base::fail<TapeError>(
+        where, kOp, ": the target of shape ", target.shape(),
+        " is not on the tape; it must be computed, while the tape records, from a watched tensor or a Parameter.");
   return slot;
 }
 
 void check_output_gradient(const Tensor& target, const Tensor& gradient, Where where) {
   if (gradient.shape() != target.shape())
-    base::fail<ShapeError>(where, kOp, ": the output gradient is ", gradient.shape(), " and the target ", target.shape(),
-                           "; the shapes must be equal.");
+    base::fail<ShapeError>(where, kOp, ": the output gradient is ", gradient.shape(), " and the target ",
+                           target.shape(), "; the shapes must be equal.");
   if (gradient.dtype() != target.dtype())
-    base::fail<DTypeError>(where, kOp, ": the output gradient is ", gradient.dtype(), " and the target ", target.dtype(),
-                           "; the types must be equal.");
+    base::fail<DTypeError>(where, kOp, ": the output gradient is ", gradient.dtype(), " and the target ",
+                           target.dtype(), "; the types must be equal.");
   core::require_same_device(kOp, *target.impl(), *gradient.impl(), where);
 }
 
@@ -135,11 +137,13 @@ void mark_paths(const TapeState& tape, GradientWork& work, std::size_t first, st
     const Entry& entry = entries[i];
     if ((entry.tapes & tape.bit) == 0) continue;
     if (!any_input_depends(entry, work)) continue;
-    for (std::uint32_t o = 0; o < entry.outputs; ++o) work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
+    for (std::uint32_t o = 0; o < entry.outputs; ++o)
+      work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
   }
   for (std::size_t i = last; i-- > first;) {
     const Entry& entry = entries[i];
-    if ((entry.tapes & tape.bit) == 0 || !any_output_marked(entry, work, kReachesTarget) || !any_input_depends(entry, work))
+    if ((entry.tapes & tape.bit) == 0 || !any_output_marked(entry, work, kReachesTarget) ||
+        !any_input_depends(entry, work))
       continue;
     check_saved(entry, where);
     for (std::uint32_t k = 0; k < entry.inputs; ++k) {
@@ -197,13 +201,16 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
     work.marks.assign(highest - lowest + 1, 0);
     work.gradients.resize(highest - lowest + 1);
     for (const Tensor& source : request.sources)
-      if (const std::uint32_t slot = slot_of(source); slot != kNoSlot) work.marks[slot - lowest] |= kDependsOnSource | kIsSource;
+      if (const std::uint32_t slot = slot_of(source); slot != kNoSlot)
+        work.marks[slot - lowest] |= kDependsOnSource | kIsSource;
     for (const Tensor& target : request.targets)
-      if (const std::uint32_t slot = log.find(*target.impl()); slot >= lowest) work.marks[slot - lowest] |= kReachesTarget;
+      if (const std::uint32_t slot = log.find(*target.impl()); slot >= lowest)
+        work.marks[slot - lowest] |= kReachesTarget;
 
     const auto by_output = [](const Entry& entry, std::uint32_t slot) { return entry.first_output < slot; };
     const auto at = [&](std::uint32_t slot) {
-      return static_cast<std::size_t>(std::lower_bound(log.entries.begin(), log.entries.end(), slot, by_output) - log.entries.begin());
+      return static_cast<std::size_t>(std::lower_bound(log.entries.begin(), log.entries.end(), slot, by_output) -
+                                      log.entries.begin());
     };
     const std::size_t first = std::max(at(lowest), tape.first_entry);
     const std::size_t last = at(highest + 1);
@@ -238,7 +245,8 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
   for (std::size_t i = 0; i < request.sources.size(); ++i) {
     const Tensor& source = request.sources[i];
     // a gradient is the caller's own: neither a stretched view nor shared with another source
-    if (result[i].defined() && (!result[i].is_contiguous() || !core::sole_owner(*result[i].impl()))) result[i] = result[i].copy(where);
+    if (result[i].defined() && (!result[i].is_contiguous() || !core::sole_owner(*result[i].impl())))
+      result[i] = result[i].copy(where);
     if (!result[i].defined() && request.unconnected == Unconnected::zeros) result[i] = zeros_like(source, where);
   }
 }

@@ -9,9 +9,9 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::record;
+using autograd::Replay;
 
 Tensor Tensor::copy(Where where) const {
   const TensorImpl& impl = core::defined("copy", *this, where);
@@ -72,7 +72,8 @@ void write_through(const char* op, TensorImpl& target, const Tensor& value, Wher
 }
 
 /// target = combine(target, other), in place.
-Tensor& change(const char* op, Tensor& target, const RightOperand& other, Tensor (*with_tensor)(const Tensor&, const Tensor&, Where),
+Tensor& change(const char* op, Tensor& target, const RightOperand& other,
+               Tensor (*with_tensor)(const Tensor&, const Tensor&, Where),
                Tensor (*with_number)(const Tensor&, Scalar, Where)) {
   const Where where = other.where;
   TensorImpl& impl = writable(op, target, where);
@@ -133,8 +134,8 @@ T* Tensor::mutable_data(Where where) {
   return values;
 }
 
-#define CAPSTAN_FOR_TYPE(T)                              \
-  template std::span<T> Tensor::mutable_span<T>(Where);  \
+#define CAPSTAN_FOR_TYPE(T)                             \
+  template std::span<T> Tensor::mutable_span<T>(Where); \
   template T* Tensor::mutable_data<T>(Where);
 CAPSTAN_FOR_TYPE(float)
 CAPSTAN_FOR_TYPE(double)

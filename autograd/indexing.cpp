@@ -8,10 +8,10 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::listening;
 using autograd::record;
+using autograd::Replay;
 using core::ViewGeometry;
 
 namespace {
@@ -38,18 +38,22 @@ Tensor embed(const Tensor& grad, const Viewed& viewed, Where where) {
   Tensor out = zeros(viewed.base, {grad.dtype(), grad.device()}, where);
   const Tensor place = view_of(out, viewed.view, where);
   backend_of(*grad.impl(), where).copy(*grad.impl(), *place.impl());
-  record("embed", where, [](Replay& r) {
-    const Tensor whole = r.grad().contiguous(r.where());
-    const auto at = r.attributes<Viewed>();
-    Tensor part = view_of(whole, at.view, r.where());
-    if (listening()) {
-      // the view of a contiguous tensor, recorded
-      record("index", r.where(), [](Replay& inner) {
-        inner.give(0, embed(inner.grad(), inner.attributes<Viewed>(), inner.where()));
-      }, {&whole}, {&part}, {}, at);
-    }
-    r.give(0, std::move(part));
-  }, {&grad}, {&out}, {}, viewed);
+  record(
+      "embed", where,
+      [](Replay& r) {
+        const Tensor whole = r.grad().contiguous(r.where());
+        const auto at = r.attributes<Viewed>();
+        Tensor part = view_of(whole, at.view, r.where());
+        if (listening()) {
+          // the view of a contiguous tensor, recorded
+          record(
+              "index", r.where(),
+              [](Replay& inner) { inner.give(0, embed(inner.grad(), inner.attributes<Viewed>(), inner.where())); },
+              {&whole}, {&part}, {}, at);
+        }
+        r.give(0, std::move(part));
+      },
+      {&grad}, {&out}, {}, viewed);
   return out;
 }
 
@@ -86,7 +90,9 @@ Tensor basic_index(const char* op, const Tensor& x, std::span<const Index> indic
 
 }  // namespace
 
-Tensor Tensor::index(std::span<const Index> indices, Where where) const { return basic_index("index", *this, indices, where); }
+Tensor Tensor::index(std::span<const Index> indices, Where where) const {
+  return basic_index("index", *this, indices, where);
+}
 Tensor Tensor::index(std::initializer_list<Index> indices, Where where) const {
   return index(std::span<const Index>(indices.begin(), indices.size()), where);
 }
@@ -115,8 +121,8 @@ Tensor checked_indices(const char* op, const TensorImpl& x, int axis, const Tens
       place = std::to_string(rest % impl.shape[i]) + (place.empty() ? "" : ", " + place);
       rest /= impl.shape[i];
     }
-    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", place, "] is out of range for axis ", axis, " of shape ", x.shape,
-                           "; it must be in [", low, ", ", high, ").");
+    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", place, "] is out of range for axis ", axis,
+                           " of shape ", x.shape, "; it must be in [", low, ", ", high, ").");
   }
   return packed;
 }
@@ -137,9 +143,10 @@ Tensor take_rows(const Tensor& x, const Tensor& indices, Where where) {
   const Tensor packed = autograd::dense(x, where);
   backend_of(impl, where).gather(*packed.impl(), index, *out.impl());
   if (is_floating(impl.dtype))
-    record("gather", where, [](Replay& r) {
-      r.give(0, scatter_rows(r.grad(), r.saved(0), r.attributes<Shape>(), r.where()));
-    }, {&x}, {&out}, {&indices}, impl.shape);
+    record(
+        "gather", where,
+        [](Replay& r) { r.give(0, scatter_rows(r.grad(), r.saved(0), r.attributes<Shape>(), r.where())); }, {&x},
+        {&out}, {&indices}, impl.shape);
   return out;
 }
 
@@ -147,8 +154,8 @@ Tensor scatter_rows(const Tensor& grad, const Tensor& indices, const Shape& shap
   Tensor out = zeros(shape, {grad.dtype(), grad.device()}, where);
   const Tensor packed = autograd::dense(grad, where);
   backend_of(*grad.impl(), where).gather_backward(*packed.impl(), *indices.impl(), *out.impl());
-  record("scatter_rows", where, [](Replay& r) { r.give(0, take_rows(r.grad(), r.saved(0), r.where())); }, {&grad}, {&out},
-         {&indices});
+  record("scatter_rows", where, [](Replay& r) { r.give(0, take_rows(r.grad(), r.saved(0), r.where())); }, {&grad},
+         {&out}, {&indices});
   return out;
 }
 
@@ -160,8 +167,9 @@ Tensor pick_checked(const Tensor& x, const Tensor& indices, Where where) {
   const Tensor packed = autograd::dense(x, where);
   backend_of(impl, where).pick(*packed.impl(), *indices.impl(), *out.impl());
   if (is_floating(impl.dtype))
-    record("pick", where, [](Replay& r) { r.give(0, unpick(r.grad(), r.saved(0), r.attributes<Shape>(), r.where())); },
-           {&x}, {&out}, {&indices}, impl.shape);
+    record(
+        "pick", where, [](Replay& r) { r.give(0, unpick(r.grad(), r.saved(0), r.attributes<Shape>(), r.where())); },
+        {&x}, {&out}, {&indices}, impl.shape);
   return out;
 }
 
@@ -200,7 +208,8 @@ Tensor pick(const Tensor& x, const Tensor& indices, Where where) {
   if (!fits)
     base::fail<ShapeError>(where, "pick: the tensor is ", impl.shape, " and the indices are ", index.shape,
                            "; the indices must have the tensor's shape without its last axis.");
-  return pick_checked(x, checked_indices("pick", impl, impl.rank() - 1, indices, 0, impl.shape[impl.rank() - 1], where), where);
+  return pick_checked(x, checked_indices("pick", impl, impl.rank() - 1, indices, 0, impl.shape[impl.rank() - 1], where),
+                      where);
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, Scalar on, Scalar off, DType dtype, Where where) {
@@ -215,7 +224,8 @@ Tensor one_hot(const Tensor& indices, std::int64_t depth, Scalar on, Scalar off,
   for (int axis = 0; axis < impl.rank(); ++axis) sizes[axis] = impl.shape[axis];
   sizes[impl.rank()] = depth;
   Tensor out = autograd::result_like(
-      impl, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(impl.rank() + 1)), where), dtype, where);
+      impl, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(impl.rank() + 1)), where), dtype,
+      where);
   backend_of(impl, where).one_hot(*packed.impl(), on, off, *out.impl());
   return out;
 }

@@ -5,11 +5,10 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
+using autograd::Replay;
 
 namespace {
-
 
 Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where) {
   std::int64_t sizes[kMaxRank];
@@ -20,7 +19,8 @@ Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where) {
 /// An unrecorded view of positions begin .. begin+size-1 along an axis.
 Tensor part_of(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, Where where) {
   const TensorImpl& impl = *x.impl();
-  return core::make_view(impl, with_size(impl.shape, axis, size, where), impl.strides, begin * impl.strides[axis], where);
+  return core::make_view(impl, with_size(impl.shape, axis, size, where), impl.strides, begin * impl.strides[axis],
+                         where);
 }
 
 void concat_replay(Replay& r, std::span<const std::int64_t> sizes, int axis) {
@@ -34,8 +34,8 @@ DType common_type(std::span<const Tensor> parts, Where where) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const DType other = parts[i].dtype();
     if (dtype != other && (is_floating(dtype) != is_floating(other) || dtype == DType::bool8 || other == DType::bool8))
-      base::fail<DTypeError>(where, "concat: types do not mix: part 0 is ", parts[0].dtype(), " and part ", i, " is ", other,
-                             "; the Array API table has no common type for them. Convert one with x.to(dtype).");
+      base::fail<DTypeError>(where, "concat: types do not mix: part 0 is ", parts[0].dtype(), " and part ", i, " is ",
+                             other, "; the Array API table has no common type for them. Convert one with x.to(dtype).");
     dtype = promote(dtype, other, where);
   }
   return dtype;
@@ -87,10 +87,18 @@ Tensor concat(std::span<const Tensor> parts, int axis, Where where) {
     // attributes: the axis, the number of parts, and their sizes
     sizes.insert(sizes.begin(), {along, static_cast<std::int64_t>(parts.size())});
     Tensor* const outputs[] = {&out};
-    autograd::append({"concat", where, [](Replay& r) {
-      const auto* values = static_cast<const std::int64_t*>(r.raw_attributes());
-      concat_replay(r, {values + 2, static_cast<std::size_t>(values[1])}, static_cast<int>(values[0]));
-    }, inputs, outputs, {}, sizes.data(), sizes.size() * sizeof(std::int64_t)});
+    autograd::append(
+        {"concat",
+         where,
+         [](Replay& r) {
+           const auto* values = static_cast<const std::int64_t*>(r.raw_attributes());
+           concat_replay(r, {values + 2, static_cast<std::size_t>(values[1])}, static_cast<int>(values[0]));
+         },
+         inputs,
+         outputs,
+         {},
+         sizes.data(),
+         sizes.size() * sizeof(std::int64_t)});
   }
   return out;
 }
@@ -115,8 +123,9 @@ Tensor narrow(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, 
   const TensorImpl& impl = core::defined("narrow", x, where);
   const int along = core::normalize_axis("narrow", axis, impl.rank(), where);
   if (begin < 0 || size < 0 || size > impl.shape[along] || begin > impl.shape[along] - size)
-    base::fail<IndexError>(where, "narrow: ", size, " positions from ", begin, " do not lie in axis ", axis, " of shape ",
-                           impl.shape, "; begin must be >= 0 and begin + size at most ", impl.shape[along], ".");
+    base::fail<IndexError>(where, "narrow: ", size, " positions from ", begin, " do not lie in axis ", axis,
+                           " of shape ", impl.shape, "; begin must be >= 0 and begin + size at most ",
+                           impl.shape[along], ".");
   Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
   indices[along] = range(begin, begin + size);
   return x.index(std::span<const Index>(indices, static_cast<std::size_t>(impl.rank())), where);
@@ -170,7 +179,8 @@ std::vector<Tensor> split_sizes(const Tensor& x, std::initializer_list<std::int6
   return split_sizes(x, std::span<const std::int64_t>(sizes.begin(), sizes.size()), axis, where);
 }
 
-Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::initializer_list<std::int64_t> size, Where where) {
+Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::initializer_list<std::int64_t> size,
+             Where where) {
   const TensorImpl& impl = core::defined("slice", x, where);
   const auto rank = static_cast<std::size_t>(impl.rank());
   if (begin.size() != rank || size.size() != rank)
@@ -181,8 +191,9 @@ Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::in
     const std::int64_t length = impl.shape[static_cast<int>(axis)], from = begin.begin()[axis];
     const std::int64_t count = size.begin()[axis] == -1 && from >= 0 ? length - from : size.begin()[axis];
     if (from < 0 || count < 0 || count > length || from > length - count)
-      base::fail<IndexError>(where, "slice: ", size.begin()[axis], " positions from ", from, " do not lie in axis ", axis,
-                             " of shape ", impl.shape, "; begin must be >= 0 and begin + size at most ", length, ".");
+      base::fail<IndexError>(where, "slice: ", size.begin()[axis], " positions from ", from, " do not lie in axis ",
+                             axis, " of shape ", impl.shape, "; begin must be >= 0 and begin + size at most ", length,
+                             ".");
     indices[axis] = range(from, from + count);
   }
   return x.index(std::span<const Index>(indices, rank), where);

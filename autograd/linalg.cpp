@@ -4,9 +4,9 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::record;
+using autograd::Replay;
 
 namespace {
 
@@ -16,7 +16,8 @@ Tensor turned(const Tensor& x, Where where) { return transpose(x, -1, -2, where)
 void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const Shape& shape) {
   const Where where = r.where();
   TensorImpl* sum = r.accumulator(input);
-  if (sum != nullptr && a.rank() == 2 && b.rank() == 2) backend_of(*sum, where).matmul(*a.impl(), *b.impl(), *sum, true);
+  if (sum != nullptr && a.rank() == 2 && b.rank() == 2)
+    backend_of(*sum, where).matmul(*a.impl(), *b.impl(), *sum, true);
   else r.give(input, autograd::sum_to(matmul(a, b, where), shape, where));
 }
 
@@ -68,8 +69,8 @@ void check_product(const char* op, const TensorImpl& a, const TensorImpl& b, Whe
   const std::int64_t inner_a = a.shape[a.rank() - 1], inner_b = b.rank() == 1 ? b.shape[0] : b.shape[b.rank() - 2];
   if (inner_a == inner_b) return;
   const std::string text =
-      base::join(op, ": inner sizes differ: a is ", a.shape, " and b is ", b.shape, "; a.size(", a.rank() - 1, ") = ", inner_a,
-                 " must equal b.size(", b.rank() == 1 ? 0 : b.rank() - 2, ") = ", inner_b, ".");
+      base::join(op, ": inner sizes differ: a is ", a.shape, " and b is ", b.shape, "; a.size(", a.rank() - 1,
+                 ") = ", inner_a, " must equal b.size(", b.rank() == 1 ? 0 : b.rank() - 2, ") = ", inner_b, ".");
   const bool turning_fits = b.rank() == 2 && b.shape[1] == inner_a;
   base::fail<ShapeError>(where, text, turning_fits ? " transpose(b) would fit." : "");
 }
@@ -107,11 +108,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   Tensor out = autograd::result_like(a, Shape(sizes, where), a.dtype, where);
   backend_of(a, where).copy(c, *out.impl());
   backend_of(a, where).matmul(a, w, *out.impl(), true);
-  record("linear", where, [](Replay& r) {
-    if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
-    if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
-    if (r.needs(2)) r.give(2, sum(r.grad(), 0, {}, r.where()));
-  }, {&x, &weight, &bias}, {&out}, {&x, &weight});
+  record("linear", where,
+         [](Replay& r) {
+           if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
+           if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
+           if (r.needs(2)) r.give(2, sum(r.grad(), 0, {}, r.where()));
+         },
+         {&x, &weight, &bias}, {&out}, {&x, &weight});
   return out;
 }
 

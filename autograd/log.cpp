@@ -125,7 +125,8 @@ std::uint64_t Log::add_slot(TapeBits tapes, TensorImpl* leaf) {
   if ((next_serial_ + 1) >> kSerialBits != next_serial_ >> kSerialBits) next_serial_ = new_block_of_serials();
   const std::uint64_t serial = ++next_serial_;
   const auto slot = static_cast<std::uint32_t>(slots.size());
-  if (runs_.empty() || serial != runs_.back().first_serial + (slot - runs_.back().first_slot)) runs_.push_back({serial, slot});
+  if (runs_.empty() || serial != runs_.back().first_serial + (slot - runs_.back().first_slot))
+    runs_.push_back({serial, slot});
   slots.push_back({tapes, leaf});
   return serial;
 }
@@ -147,8 +148,8 @@ std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes) {
     slot = static_cast<std::uint32_t>(slots.size());
     // Another log's number stays: that log may be using it now. Of two threads that come first at once, one wins.
     std::uint64_t seen = tensor.serial.load(std::memory_order_relaxed);
-    const bool ours = is_own(seen) ||
-                      (seen == 0 && tensor.serial.compare_exchange_strong(seen, next_serial_, std::memory_order_relaxed));
+    const bool ours = is_own(seen) || (seen == 0 && tensor.serial.compare_exchange_strong(seen, next_serial_,
+                                                                                          std::memory_order_relaxed));
     if (!ours) foreign_.emplace(&tensor, slot);
     const std::uint64_t serial = add_slot(0, &tensor);
     if (ours) tensor.serial.store(serial, std::memory_order_relaxed);
@@ -190,9 +191,17 @@ void Log::append(const Record& record) {
   std::byte* payload = arena_.take(
       saved_bytes + slot_bytes + static_cast<std::size_t>(shape.rank()) * 8 + record.attribute_bytes, record.where);
 
-  Entry entry{record.op, record.where, record.replay, payload, before, tapes, static_cast<std::uint32_t>(slots.size()),
-              static_cast<std::uint32_t>(record.inputs.size()), static_cast<std::uint32_t>(record.outputs.size()),
-              static_cast<std::uint32_t>(record.saved.size()), static_cast<std::uint32_t>(shape.rank())};
+  Entry entry{record.op,
+              record.where,
+              record.replay,
+              payload,
+              before,
+              tapes,
+              static_cast<std::uint32_t>(slots.size()),
+              static_cast<std::uint32_t>(record.inputs.size()),
+              static_cast<std::uint32_t>(record.outputs.size()),
+              static_cast<std::uint32_t>(record.saved.size()),
+              static_cast<std::uint32_t>(shape.rank())};
   for (std::size_t i = 0; i < record.inputs.size(); ++i) {
     const TensorImpl* input = record.inputs[i]->impl();
     entry.input_slots()[i] = input == nullptr ? kNoSlot : find(*input);
@@ -201,8 +210,8 @@ void Log::append(const Record& record) {
     output->impl()->serial.store(add_slot(tapes, nullptr), std::memory_order_relaxed);
   for (std::size_t i = 0; i < record.saved.size(); ++i) {
     const Tensor& value = *record.saved[i];
-    new (entry.saved_values() + i) Saved{
-        value, value.defined() ? value.impl()->storage->version.load(std::memory_order_relaxed) : 0};
+    new (entry.saved_values() + i)
+        Saved{value, value.defined() ? value.impl()->storage->version.load(std::memory_order_relaxed) : 0};
   }
   std::copy(shape.begin(), shape.end(), entry.sizes());
   if (record.attribute_bytes > 0) std::memcpy(entry.attributes(), record.attributes, record.attribute_bytes);
@@ -214,7 +223,8 @@ void Log::open(TapeState& tape, Where where) {
   int index = 0;
   while (index < kMostTapes && tapes_[index] != nullptr) ++index;
   if (index == kMostTapes)
-    base::fail<TapeError>(where, "GradientTape: ", kMostTapes, " tapes live on this thread already; at most that many can.");
+    base::fail<TapeError>(where, "GradientTape: ", kMostTapes,
+                          " tapes live on this thread already; at most that many can.");
   tape.bit = TapeBits{1} << index;
   tape.first_entry = entries.size();
   tape.first_slot = slots.size();
@@ -281,7 +291,8 @@ void Log::pop_dead_tail() noexcept {
 
 void Log::rewind(std::size_t entry_count, std::size_t slot_count) noexcept {
   while (entries.size() > entry_count) pop_entry();
-  pop_slots(std::max(slot_count, entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs}));
+  pop_slots(
+      std::max(slot_count, entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs}));
 }
 
 void Log::close(TapeState& tape) noexcept {
@@ -359,10 +370,12 @@ void check_in_place(const char* op, const Tensor& target, const Tensor* value, W
   if (log == nullptr || !listening()) return;
   const std::uint32_t slot = log->find(*target.impl());
   if (slot != kNoSlot && (log->slots[slot].tapes & recording) != 0 && log->slots[slot].leaf == nullptr)
-    base::fail<TapeError>(where, op, ": a tape follows this tensor of shape ", target.shape(),
-                          ", and a change in place would go past it; change a copy, or pause the tape with stop_recording().");
+    base::fail<TapeError>(
+        where, op, ": a tape follows this tensor of shape ", target.shape(),
+        ", and a change in place would go past it; change a copy, or pause the tape with stop_recording().");
   if (value != nullptr && followers(std::span<const Tensor* const>(&value, 1)) != 0)
-    base::fail<TapeError>(where, op, ": a tape follows the value, and writing it into another tensor would go past it; ",
+    base::fail<TapeError>(where, op,
+                          ": a tape follows the value, and writing it into another tensor would go past it; ",
                           "build the result with where, concat or stack, or write stop_gradient(value).");
 }
 

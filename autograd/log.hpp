@@ -44,12 +44,14 @@ struct Entry {
   Where where;
   ReplayFunction replay;
   std::byte* payload;
-  Arena::Mark before;            // of the arena, to give the payload back
-  TapeBits tapes;                // 0: nobody needs it any more and the saved tensors are gone
+  Arena::Mark before;  // of the arena, to give the payload back
+  TapeBits tapes;      // 0: nobody needs it any more and the saved tensors are gone
   std::uint32_t first_output, inputs, outputs, saved, rank;
 
   Saved* saved_values() const noexcept { return reinterpret_cast<Saved*>(payload); }
-  std::uint32_t* input_slots() const noexcept { return reinterpret_cast<std::uint32_t*>(payload + saved * sizeof(Saved)); }
+  std::uint32_t* input_slots() const noexcept {
+    return reinterpret_cast<std::uint32_t*>(payload + saved * sizeof(Saved));
+  }
   std::int64_t* sizes() const noexcept {
     return reinterpret_cast<std::int64_t*>(payload + saved * sizeof(Saved) + (inputs + 1u) / 2 * 8);
   }
@@ -75,7 +77,7 @@ class Log {
   Log();
   ~Log();
 
-  static Log& of_this_thread();          // made on first use
+  static Log& of_this_thread();  // made on first use
   static Log* of_this_thread_if_any() noexcept;
 
   /// The slot of a tensor, or kNoSlot.

@@ -9,10 +9,10 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::listening;
 using autograd::record;
+using autograd::Replay;
 
 Tensor dropout(const Tensor& x, double keep, Rng& rng, Where where) {
   const TensorImpl& impl = core::defined("dropout", x, where);
@@ -44,7 +44,8 @@ void cross_entropy_replay(Replay& r) {
   const Tensor x = autograd::dense(logits, where);
   const Tensor grad = r.grad().rank() > 1 ? autograd::dense(r.grad(), where) : r.grad();
   Tensor out = autograd::result_like(*x.impl(), where);
-  backend_of(*x.impl(), where).cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *total.impl(), *out.impl());
+  backend_of(*x.impl(), where)
+      .cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *total.impl(), *out.impl());
   r.give(0, std::move(out));
 }
 
@@ -81,7 +82,8 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
   autograd::require_floating(op, x, where);
   autograd::require_floating(op, l, where);
   if (x.shape != l.shape)
-    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape, "; the shapes must be equal.");
+    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape,
+                           "; the shapes must be equal.");
   const autograd::Rollback rollback;
   return neg(sum(mul(labels, log_softmax(logits, -1, where), where), -1, {}, where), where);
 }
@@ -89,7 +91,8 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where w
 Tensor mse(const Tensor& prediction, const Tensor& target, Where where) {
   const TensorImpl &p = core::defined("mse", prediction, where), &t = core::defined("mse", target, where);
   if (p.shape != t.shape)
-    base::fail<ShapeError>(where, "mse: the prediction is ", p.shape, " and the target ", t.shape, "; the shapes must be equal.");
+    base::fail<ShapeError>(where, "mse: the prediction is ", p.shape, " and the target ", t.shape,
+                           "; the shapes must be equal.");
   const autograd::Rollback rollback;
   return mean(square(sub(prediction, target, where), where), {}, {}, where);
 }
@@ -103,7 +106,7 @@ constexpr std::int64_t kLargestFused = 256;
 
 /// The same in ordinary operations: for large sizes, and for gradients that an outer tape must follow.
 RnnResult rnn_by_steps(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
-                    Activation activation, Where where) {
+                       Activation activation, Where where) {
   const autograd::Rollback rollback;
   const std::vector<Tensor> inputs = unstack(linear(x, wx, b, where), 1, where);
   std::vector<Tensor> states;
@@ -142,9 +145,9 @@ void rnn_replay(Replay& r) {
   Tensor dx = r.needs(0) ? autograd::result_like(*x.impl(), where) : Tensor();
   Tensor dh0 = autograd::result_like(*h0.impl(), where), dwx = autograd::result_like(*wx.impl(), where);
   Tensor dwh = autograd::result_like(*wh.impl(), where), db = autograd::result_like(*r.saved(4).impl(), where);
-  backend_of(*x.impl(), where).rnn_backward({*x.impl(), *h0.impl(), *wx.impl(), *wh.impl(), *r.saved(5).impl(), grad.impl(),
-                                             grad_last.impl(), dx.impl(), *dh0.impl(), *dwx.impl(), *dwh.impl(), *db.impl(),
-                                             activation == Activation::relu});
+  backend_of(*x.impl(), where)
+      .rnn_backward({*x.impl(), *h0.impl(), *wx.impl(), *wh.impl(), *r.saved(5).impl(), grad.impl(), grad_last.impl(),
+                     dx.impl(), *dh0.impl(), *dwx.impl(), *dwh.impl(), *db.impl(), activation == Activation::relu});
   Tensor* const gradients[] = {&dx, &dh0, &dwx, &dwh, &db};
   for (int i = 0; i < 5; ++i)
     if (r.needs(i)) r.give(i, std::move(*gradients[i]));
@@ -158,14 +161,16 @@ void check_rnn(const Tensor* const (&tensors)[5], Where where) {
     const TensorImpl& t = core::defined("rnn", *tensors[i], where);
     core::require_same_device("rnn", x, t, where);
     if (t.dtype != x.dtype)
-      base::fail<DTypeError>(where, "rnn: x is ", x.dtype, " and ", names[i], " is ", t.dtype, "; all must have one type.");
+      base::fail<DTypeError>(where, "rnn: x is ", x.dtype, " and ", names[i], " is ", t.dtype,
+                             "; all must have one type.");
   }
   const Shape& shape = x.shape;
   if (shape.rank() != 3 || shape[1] < 1)
     base::fail<ShapeError>(where, "rnn: x is ", shape, "; it must be [batch, time, inputs] with time >= 1.");
   const Shape& wh = tensors[3]->shape();
   const std::int64_t hidden = wh.rank() == 2 ? wh[0] : 0;
-  const Shape expected[] = {Shape({shape[0], hidden}), Shape({shape[2], hidden}), Shape({hidden, hidden}), Shape({hidden})};
+  const Shape expected[] = {Shape({shape[0], hidden}), Shape({shape[2], hidden}), Shape({hidden, hidden}),
+                            Shape({hidden})};
   for (int i = 1; i < 5; ++i)
     if (tensors[i]->shape() != expected[i - 1])
       base::fail<ShapeError>(where, "rnn: ", names[i], " is ", tensors[i]->shape(), "; with x ", shape, " and wh ", wh,
@@ -174,17 +179,20 @@ void check_rnn(const Tensor* const (&tensors)[5], Where where) {
 
 }  // namespace
 
-RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b, Activation activation,
-           Where where) {
+RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
+              Activation activation, Where where) {
   check_rnn({&x, &h0, &wx, &wh, &b}, where);
   const Shape& shape = x.shape();
   const std::int64_t hidden = wh.size(0);
   if (hidden > kLargestFused || shape[2] > kLargestFused) return rnn_by_steps(x, h0, wx, wh, b, activation, where);
   Tensor out = autograd::result_like(*x.impl(), Shape({shape[0], shape[1], hidden}, where), x.dtype(), where);
-  const Tensor rows = autograd::dense(x, where), state = autograd::dense(h0, where), from_x = autograd::dense(wx, where),
-               from_h = autograd::dense(wh, where), bias = autograd::dense(b, where);
-  backend_of(*x.impl(), where).rnn_forward({*rows.impl(), *state.impl(), *from_x.impl(), *from_h.impl(), *bias.impl(),
-                                            activation == Activation::relu}, *out.impl());
+  const Tensor rows = autograd::dense(x, where), state = autograd::dense(h0, where),
+               from_x = autograd::dense(wx, where), from_h = autograd::dense(wh, where),
+               bias = autograd::dense(b, where);
+  backend_of(*x.impl(), where)
+      .rnn_forward(
+          {*rows.impl(), *state.impl(), *from_x.impl(), *from_h.impl(), *bias.impl(), activation == Activation::relu},
+          *out.impl());
   const std::int64_t last_sizes[] = {shape[0], hidden}, last_strides[] = {shape[1] * hidden, 1};
   Tensor last = core::make_view(*out.impl(), Shape(last_sizes, where), last_strides, (shape[1] - 1) * hidden, where);
   record("rnn", where, &rnn_replay, {&x, &h0, &wx, &wh, &b}, {&out, &last}, {&x, &h0, &wx, &wh, &b, &out}, activation);

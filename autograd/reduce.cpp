@@ -5,13 +5,14 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::listening;
 using autograd::record;
+using autograd::Replay;
 using kernels::Reduction;
 
-Axes::Axes(std::initializer_list<int> axes, Where where) : Axes(std::span<const int>(axes.begin(), axes.size()), where) {}
+Axes::Axes(std::initializer_list<int> axes, Where where)
+    : Axes(std::span<const int>(axes.begin(), axes.size()), where) {}
 Axes::Axes(std::span<const int> axes, Where where) : count_(static_cast<int>(axes.size())) {
   if (axes.size() > kMaxRank)
     base::fail<ShapeError>(where, "Axes: ", axes.size(), " axes were given; a tensor has at most ", kMaxRank, ".");
@@ -31,7 +32,8 @@ struct Plan {
     if (axes.every()) mask = (1u << x.rank()) - 1;
     for (const int axis : axes.list()) {
       const unsigned bit = 1u << core::normalize_axis(op, axis, x.rank(), where);
-      if (mask & bit) base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
+      if (mask & bit)
+        base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
       mask |= bit;
     }
     std::int64_t kept_sizes[kMaxRank], result_sizes[kMaxRank];
@@ -62,7 +64,8 @@ Tensor reduce_as(Reduction kind, const TensorImpl& x, const Plan& plan, DType dt
 
 void refuse_empty(const char* op, const TensorImpl& x, const Plan& plan, Where where) {
   if (plan.count == 0)
-    base::fail<ShapeError>(where, op, ": shape ", x.shape, " has no elements to reduce; each reduced axis must have size 1 or more.");
+    base::fail<ShapeError>(where, op, ": shape ", x.shape,
+                           " has no elements to reduce; each reduced axis must have size 1 or more.");
 }
 
 void sum_replay(Replay& r) {
@@ -76,17 +79,21 @@ void extreme_replay(Replay& r) {
   const auto reduced = r.attributes<Reduced>();
   const Tensor &x = r.saved(0), y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, where);
   const Tensor best = cast(equal(x, y, where), x.dtype(), where);
-  const Tensor count = autograd::sum_to(best, [&] {
-    std::int64_t sizes[kMaxRank];
-    for (int axis = 0; axis < x.rank(); ++axis) sizes[axis] = reduced.mask >> axis & 1u ? 1 : reduced.full[axis];
-    return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(x.rank())), where);
-  }(), where);
+  const Tensor count = autograd::sum_to(
+      best,
+      [&] {
+        std::int64_t sizes[kMaxRank];
+        for (int axis = 0; axis < x.rank(); ++axis) sizes[axis] = reduced.mask >> axis & 1u ? 1 : reduced.full[axis];
+        return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(x.rank())), where);
+      }(),
+      where);
   r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, where), div(best, count, where), where));
 }
 
 Tensor extreme(const char* op, Reduction kind, const Tensor& x, const Axes& axes, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
+  if (impl.dtype == DType::bool8)
+    base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
   const Plan plan(op, impl, axes, options, where);
   refuse_empty(op, impl, plan, where);
   Tensor out = reduce_as(kind, impl, plan, impl.dtype, where);
@@ -96,7 +103,8 @@ Tensor extreme(const char* op, Reduction kind, const Tensor& x, const Axes& axes
 
 Tensor question(const char* op, Reduction kind, const Tensor& x, const Axes& axes, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  if (impl.dtype != DType::bool8) base::fail<DTypeError>(where, op, ": the tensor is ", impl.dtype, "; it must be bool.");
+  if (impl.dtype != DType::bool8)
+    base::fail<DTypeError>(where, op, ": the tensor is ", impl.dtype, "; it must be bool.");
   return reduce_as(kind, impl, Plan(op, impl, axes, options, where), DType::bool8, where);
 }
 
@@ -138,7 +146,8 @@ Tensor any_of(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
 
 Tensor argmax(const Tensor& x, int axis, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined("argmax", x, where);
-  if (impl.dtype == DType::bool8) base::fail<DTypeError>(where, "argmax: the tensor is bool; it must be a number type, not bool.");
+  if (impl.dtype == DType::bool8)
+    base::fail<DTypeError>(where, "argmax: the tensor is bool; it must be a number type, not bool.");
   const int along = core::normalize_axis("argmax", axis, impl.rank(), where);
   const Plan plan("argmax", impl, along, options, where);
   refuse_empty("argmax", impl, plan, where);
@@ -170,7 +179,8 @@ struct Rows {
     for (const bool reduced : {false, true})
       for (int axis = 0; axis < impl.rank(); ++axis)
         if ((plan.mask >> axis & 1u) == reduced) sizes[at] = impl.shape[axis], strides[at++] = impl.strides[axis];
-    const Tensor view = core::make_view(impl, Shape(std::span<const std::int64_t>(sizes, at), where), strides, 0, where);
+    const Tensor view =
+        core::make_view(impl, Shape(std::span<const std::int64_t>(sizes, at), where), strides, 0, where);
     const Tensor packed = autograd::dense(view, where);
     const std::int64_t flat_shape[] = {plan.kept.numel(), plan.count};
     const std::int64_t flat_strides[] = {plan.count, 1};
@@ -203,8 +213,8 @@ Tensor softmax_of(const char* op, bool log, const Tensor& x, int axis, Where whe
   const Tensor rows = autograd::dense(x, where);
   Tensor out = autograd::result_like(impl, where);
   backend_of(impl, where).softmax(log, *rows.impl(), *out.impl());
-  record(op, where, log ? +[](Replay& r) { softmax_replay(r, true); } : +[](Replay& r) { softmax_replay(r, false); }, {&x},
-         {&out}, {&out});
+  record(op, where, log ? +[](Replay& r) { softmax_replay(r, true); } : +[](Replay& r) { softmax_replay(r, false); },
+         {&x}, {&out}, {&out});
   return out;
 }
 
@@ -220,12 +230,15 @@ Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where)
   Tensor out = autograd::result_like(impl, rows.plan.result, impl.dtype, where);
   if (rows.plan.count == 0) backend_of(impl, where).fill(*out.impl(), -__builtin_inf());
   else backend_of(impl, where).logsumexp(*rows.rows.impl(), *out.impl());
-  record("logsumexp", where, [](Replay& r) {
-    const auto reduced = r.attributes<Reduced>();
-    const Tensor y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, r.where());
-    r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, r.where()),
-                  exp(sub(r.saved(0), y, r.where()), r.where()), r.where()));
-  }, {&x}, {&out}, {&x, &out}, Reduced{impl.shape, rows.plan.mask, 1});
+  record(
+      "logsumexp", where,
+      [](Replay& r) {
+        const auto reduced = r.attributes<Reduced>();
+        const Tensor y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, r.where());
+        r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, r.where()),
+                      exp(sub(r.saved(0), y, r.where()), r.where()), r.where()));
+      },
+      {&x}, {&out}, {&x, &out}, Reduced{impl.shape, rows.plan.mask, 1});
   return out;
 }
 

@@ -33,12 +33,12 @@ class Value {
   const Tensor* lent_ = nullptr;
 };
 
-#define CAPSTAN_VALUE_OPERATOR(symbol)                                                                   \
-  inline Value operator symbol(const Value& a, const Value& b) {                                         \
-    if (a.is_number() && b.is_number()) return Value(a.number symbol b.number);                          \
-    if (b.is_number()) return {Operand(a.tensor(), a.where) symbol Scalar(b.number), a.where};             \
-    if (a.is_number()) return {ScalarOperand(a.number, b.where) symbol b.tensor(), b.where};               \
-    return {Operand(a.tensor(), a.where) symbol b.tensor(), a.where};                                        \
+#define CAPSTAN_VALUE_OPERATOR(symbol)                                                         \
+  inline Value operator symbol(const Value& a, const Value& b) {                               \
+    if (a.is_number() && b.is_number()) return Value(a.number symbol b.number);                \
+    if (b.is_number()) return {Operand(a.tensor(), a.where) symbol Scalar(b.number), a.where}; \
+    if (a.is_number()) return {ScalarOperand(a.number, b.where) symbol b.tensor(), b.where};   \
+    return {Operand(a.tensor(), a.where) symbol b.tensor(), a.where};                          \
   }
 CAPSTAN_VALUE_OPERATOR(+)
 CAPSTAN_VALUE_OPERATOR(-)
@@ -51,9 +51,11 @@ struct Condition {
   Tensor tensor;
   Where where;
 };
-#define CAPSTAN_VALUE_COMPARISON(symbol, function)                                                       \
-  inline Condition operator symbol(const Value& a, const Value& b) {                                     \
-    return {b.is_number() ? function(a.tensor(), Scalar(b.number), a.where) : function(a.tensor(), b.tensor(), a.where), a.where}; \
+#define CAPSTAN_VALUE_COMPARISON(symbol, function)                                                                   \
+  inline Condition operator symbol(const Value& a, const Value& b) {                                                 \
+    return {                                                                                                         \
+        b.is_number() ? function(a.tensor(), Scalar(b.number), a.where) : function(a.tensor(), b.tensor(), a.where), \
+        a.where};                                                                                                    \
   }
 CAPSTAN_VALUE_COMPARISON(<, less)
 CAPSTAN_VALUE_COMPARISON(<=, less_equal)
@@ -65,7 +67,8 @@ CAPSTAN_VALUE_COMPARISON(==, equal)
 inline Value select(const Condition& c, const Value& a, const Value& b) {
   const Where w = c.where;
   if (a.is_number() && b.is_number())
-    base::fail<BackendError>(w, "select: a rule chooses between two numbers; at least one must depend on its arguments.");
+    base::fail<BackendError>(w,
+                             "select: a rule chooses between two numbers; at least one must depend on its arguments.");
   if (a.is_number()) return {capstan::where(c.tensor, Scalar(a.number), b.tensor(), w), w};
   if (b.is_number()) return {capstan::where(c.tensor, a.tensor(), Scalar(b.number), w), w};
   return {capstan::where(c.tensor, a.tensor(), b.tensor(), w), w};

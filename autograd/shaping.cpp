@@ -5,13 +5,15 @@
 
 namespace capstan {
 
-using autograd::Replay;
 using autograd::backend_of;
 using autograd::record;
+using autograd::Replay;
 
-ShapeRequest::ShapeRequest(std::initializer_list<std::int64_t> sizes, Where where) : rank_(static_cast<int>(sizes.size())) {
+ShapeRequest::ShapeRequest(std::initializer_list<std::int64_t> sizes, Where where)
+    : rank_(static_cast<int>(sizes.size())) {
   if (sizes.size() > kMaxRank)
-    base::fail<ShapeError>(where, "ShapeRequest: ", sizes.size(), " sizes were given; a tensor has at most ", kMaxRank, " axes.");
+    base::fail<ShapeError>(where, "ShapeRequest: ", sizes.size(), " sizes were given; a tensor has at most ", kMaxRank,
+                           " axes.");
   int i = 0;
   for (const std::int64_t size : sizes) sizes_[i++] = size;
 }
@@ -23,7 +25,8 @@ namespace {
 
 std::string text_of(const ShapeRequest& request) {
   std::string text = "[";
-  for (std::size_t i = 0; i < request.list().size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(request.list()[i]);
+  for (std::size_t i = 0; i < request.list().size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(request.list()[i]);
   return text + "]";
 }
 
@@ -33,8 +36,11 @@ Shape resolve(const ShapeRequest& request, const Shape& from, Where where) {
   int open = -1, rank = 0;
   for (const std::int64_t size : request.list()) {
     if (size == -1 && open >= 0)
-      base::fail<ShapeError>(where, "reshape: ", text_of(request), " has more than one -1; at most one size can be left open.");
-    if (size < -1) base::fail<ShapeError>(where, "reshape: ", text_of(request), " has a negative size; only -1 means \"what is left\".");
+      base::fail<ShapeError>(where, "reshape: ", text_of(request),
+                             " has more than one -1; at most one size can be left open.");
+    if (size < -1)
+      base::fail<ShapeError>(where, "reshape: ", text_of(request),
+                             " has a negative size; only -1 means \"what is left\".");
     if (size == -1) open = rank;
     else if (__builtin_mul_overflow(known, size, &known)) known = 0;
     sizes[rank++] = size;
@@ -47,8 +53,8 @@ Shape resolve(const ShapeRequest& request, const Shape& from, Where where) {
   }
   const Shape result(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);
   if (result.numel() != from.numel())
-    base::fail<ShapeError>(where, "reshape: ", from, " has ", from.numel(), " elements and ", result, " has ", result.numel(),
-                           "; the counts must be equal.");
+    base::fail<ShapeError>(where, "reshape: ", from, " has ", from.numel(), " elements and ", result, " has ",
+                           result.numel(), "; the counts must be equal.");
   return result;
 }
 
@@ -136,17 +142,23 @@ Tensor permute(const Tensor& x, std::span<const int> order, Where where) {
   for (int i = 0; i < impl.rank(); ++i) {
     const int axis = core::normalize_axis("permute", order[static_cast<std::size_t>(i)], impl.rank(), where);
     if (seen >> axis & 1u)
-      base::fail<ShapeError>(where, "permute: axis ", axis, " is named twice for shape ", impl.shape, "; name each once.");
+      base::fail<ShapeError>(where, "permute: axis ", axis, " is named twice for shape ", impl.shape,
+                             "; name each once.");
     seen |= 1u << axis;
     sizes[i] = impl.shape[axis];
     strides[i] = impl.strides[axis];
     back.axes[axis] = i;
   }
-  Tensor out = core::make_view(impl, Shape(std::span<const std::int64_t>(sizes, order.size()), where), strides, 0, where);
-  record("permute", where, [](Replay& r) {
-    const auto order_back = r.attributes<Order>();
-    r.give(0, permute(r.grad(), std::span<const int>(order_back.axes, static_cast<std::size_t>(order_back.rank)), r.where()));
-  }, {&x}, {&out}, {}, back);
+  Tensor out =
+      core::make_view(impl, Shape(std::span<const std::int64_t>(sizes, order.size()), where), strides, 0, where);
+  record(
+      "permute", where,
+      [](Replay& r) {
+        const auto order_back = r.attributes<Order>();
+        r.give(0, permute(r.grad(), std::span<const int>(order_back.axes, static_cast<std::size_t>(order_back.rank)),
+                          r.where()));
+      },
+      {&x}, {&out}, {}, back);
   return out;
 }
 Tensor permute(const Tensor& x, std::initializer_list<int> order, Where where) {
@@ -202,7 +214,8 @@ Tensor squeeze(const Tensor& x, int axis, Where where) {
 Tensor expand_dims(const Tensor& x, int axis, Where where) {
   const TensorImpl& impl = core::defined("expand_dims", x, where);
   if (impl.rank() == kMaxRank)
-    base::fail<ShapeError>(where, "expand_dims: shape ", impl.shape, " has ", kMaxRank, " axes already; that is the most.");
+    base::fail<ShapeError>(where, "expand_dims: shape ", impl.shape, " has ", kMaxRank,
+                           " axes already; that is the most.");
   const int at = core::normalize_axis("expand_dims", axis, impl.rank() + 1, where);
   std::int64_t sizes[kMaxRank], strides[kMaxRank];
   for (int i = 0; i <= impl.rank(); ++i) {
@@ -231,8 +244,9 @@ Tensor broadcast_to(const Tensor& x, const ShapeRequest& request, Where where) {
                            "; trailing sizes must be equal or 1.");
   const Shape shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);
   Tensor out = core::make_view(impl, shape, strides, 0, where);
-  record("broadcast_to", where, [](Replay& r) { r.give(0, autograd::sum_to(r.grad(), r.attributes<Shape>(), r.where())); },
-         {&x}, {&out}, {}, impl.shape);
+  record(
+      "broadcast_to", where, [](Replay& r) { r.give(0, autograd::sum_to(r.grad(), r.attributes<Shape>(), r.where())); },
+      {&x}, {&out}, {}, impl.shape);
   return out;
 }
 

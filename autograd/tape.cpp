@@ -106,10 +106,11 @@ Tensor GradientTape::gradient(const Tensor& target, const Tensor& source, const 
 }
 
 std::vector<Tensor> GradientTape::gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
-                                           std::span<const Tensor> output_gradients, Unconnected unconnected, Where where) {
+                                           std::span<const Tensor> output_gradients, Unconnected unconnected,
+                                           Where where) {
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
-    base::fail<ShapeError>(where, "GradientTape::gradient: there are ", output_gradients.size(), " output gradients and ",
-                           targets.size(), " targets; give one for each, or none.");
+    base::fail<ShapeError>(where, "GradientTape::gradient: there are ", output_gradients.size(),
+                           " output gradients and ", targets.size(), " targets; give one for each, or none.");
   std::vector<Tensor> result(sources.size());
   run_gradient(state_, {targets.begin(), targets.size()}, sources, output_gradients, unconnected, result.data(), where);
   return result;
@@ -181,7 +182,8 @@ bool GradientTape::recording() const noexcept {
 std::ostream& operator<<(std::ostream& out, const GradientTape& tape) {
   for_entries("operator<<", tape.state_, [&](const autograd::Entry& entry) {
     const Shape shape(std::span<const std::int64_t>(entry.sizes(), entry.rank));
-    out << base::join(entry.op, "  ", shape, "  keeps ", bytes_kept_by(entry), " bytes  ", base::to_string(entry.where), "\n");
+    out << base::join(entry.op, "  ", shape, "  keeps ", bytes_kept_by(entry), " bytes  ", base::to_string(entry.where),
+                      "\n");
   });
   return out;
 }

@@ -60,8 +60,14 @@ inline void record(const char* op, Where where, ReplayFunction replay, std::init
                    const A& attributes = {}) {
   static_assert(std::is_trivially_copyable_v<A> && alignof(A) <= 8);
   if (!listening()) return;
-  append({op, where, replay, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()},
-          {saved.begin(), saved.size()}, &attributes, std::is_empty_v<A> ? 0 : sizeof(A)});
+  append({op,
+          where,
+          replay,
+          {inputs.begin(), inputs.size()},
+          {outputs.begin(), outputs.size()},
+          {saved.begin(), saved.size()},
+          &attributes,
+          std::is_empty_v<A> ? 0 : sizeof(A)});
 }
 
 /// Around operations that are made of others: if an exception leaves the scope, what was recorded in it is taken back.

@@ -13,16 +13,20 @@ void check_count(const char* op, const char* what, std::size_t count, std::size_
                            " parameters; give one for each, in their order.");
 }
 
-void check_fits(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor, Where where) {
+void check_fits(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
+                Where where) {
   const TensorImpl& t = core::defined(op, tensor, where);
   if (t.shape != p.shape)
-    base::fail<ShapeError>(where, op, ": ", what, " ", i, " is ", t.shape, " and its parameter ", p.shape, "; the shapes must be equal.");
+    base::fail<ShapeError>(where, op, ": ", what, " ", i, " is ", t.shape, " and its parameter ", p.shape,
+                           "; the shapes must be equal.");
   if (t.dtype != p.dtype)
-    base::fail<DTypeError>(where, op, ": ", what, " ", i, " is ", t.dtype, " and its parameter ", p.dtype, "; the types must be equal.");
+    base::fail<DTypeError>(where, op, ": ", what, " ", i, " is ", t.dtype, " and its parameter ", p.dtype,
+                           "; the types must be equal.");
   core::require_same_device(op, p, t, where);
 }
 
-void check_state(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor, Where where) {
+void check_state(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
+                 Where where) {
   check_fits(op, what, i, p, tensor, where);
   if (!tensor.is_contiguous()) base::fail<ShapeError>(where, op, ": ", what, " ", i, " is not contiguous; it must be.");
 }
@@ -41,7 +45,8 @@ void check_all(const char* op, std::span<const Tensor> parameters, std::span<con
 std::vector<Tensor> dense_all(std::span<const Tensor> gradients, Where where) {
   std::vector<Tensor> result;
   result.reserve(gradients.size());
-  for (const Tensor& gradient : gradients) result.push_back(gradient.defined() ? autograd::dense(gradient, where) : Tensor());
+  for (const Tensor& gradient : gradients)
+    result.push_back(gradient.defined() ? autograd::dense(gradient, where) : Tensor());
   return result;
 }
 
@@ -54,10 +59,12 @@ void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> grad
   const bool moves = update.momentum != 0;
   if (moves) {
     check_count(op, "velocities", velocity.size(), parameters.size(), where);
-    for (std::size_t i = 0; i < parameters.size(); ++i) check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
   }
   const std::vector<Tensor> dense = dense_all(gradients, where);
-  const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov, update.first_step};
+  const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov,
+                              update.first_step};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();
@@ -79,8 +86,13 @@ void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gra
   }
   const auto t = static_cast<double>(update.step);
   const std::vector<Tensor> dense = dense_all(gradients, where);
-  const kernels::AdamStep step{update.learning_rate, update.beta1, update.beta2, update.epsilon, update.weight_decay,
-                               1 / (1 - std::pow(update.beta1, t)), 1 / (1 - std::pow(update.beta2, t))};
+  const kernels::AdamStep step{update.learning_rate,
+                               update.beta1,
+                               update.beta2,
+                               update.epsilon,
+                               update.weight_decay,
+                               1 / (1 - std::pow(update.beta1, t)),
+                               1 / (1 - std::pow(update.beta2, t))};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();

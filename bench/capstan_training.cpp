@@ -28,9 +28,7 @@ struct LayerNet {
   cs::nn::RnnCell cell{1, kUnits, {.activation = cs::Activation::relu}};
   cs::nn::Linear out{kUnits, kClasses};
 
-  cs::Tensor operator()(const cs::Tensor& bits) {
-    return out(cs::nn::unroll(cell, bits).second.h);
-  }
+  cs::Tensor operator()(const cs::Tensor& bits) { return out(cs::nn::unroll(cell, bits).second.h); }
 };
 
 /// The same, with the cell and the loop over time written by hand.

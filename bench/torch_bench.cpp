@@ -20,9 +20,7 @@ torch::Tensor values(at::IntArrayRef shape, std::uint64_t seed = 1) {
 /// The work of `prepare`, not recorded.
 template <class Prepare>
 auto unrecorded(Prepare prepare) {
-  return [prepare] {
-    return [work = prepare(), off = std::make_shared<torch::NoGradGuard>()] { return work(); };
-  };
+  return [prepare] { return [work = prepare(), off = std::make_shared<torch::NoGradGuard>()] { return work(); }; };
 }
 
 template <class Prepare>
@@ -31,9 +29,8 @@ void forward_rows(const std::string& name, Prepare prepare) {
 }
 
 void add_row(std::int64_t n) {
-  row("add_" + std::to_string(n), unrecorded([n] {
-    return [a = values({n}, 1), b = values({n}, 2)] { return torch::add(a, b); };
-  }));
+  row("add_" + std::to_string(n),
+      unrecorded([n] { return [a = values({n}, 1), b = values({n}, 2)] { return torch::add(a, b); }; }));
 }
 
 void matmul_rows(std::int64_t n) {
@@ -126,9 +123,8 @@ struct TrainingStep {
 };
 
 void training_rows() {
-  row("chain_32_backward/grad", [] {
-    return [chain = Chain()] { return torch::autograd::grad({chain()}, {chain.x})[0]; };
-  });
+  row("chain_32_backward/grad",
+      [] { return [chain = Chain()] { return torch::autograd::grad({chain()}, {chain.x})[0]; }; });
   row("chain_32_backward/backward", [] {
     return [chain = Chain()] {
       chain.x.mutable_grad() = torch::Tensor();

@@ -31,7 +31,7 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 16;
 constexpr std::int64_t kFirstBytes = 1 << 16;  // elements are first given this much room, and four times that when full
 constexpr std::int64_t kGrowth = 4;
-constexpr std::size_t kMaxPiece = 1 << 30;     // zlib counts in 32 bits
+constexpr std::size_t kMaxPiece = 1 << 30;  // zlib counts in 32 bits
 
 struct Closer {
   void operator()(std::FILE* file) const noexcept { std::fclose(file); }
@@ -90,10 +90,10 @@ class IdxFile {
 
   std::string path_;
   Where where_;
-  std::vector<unsigned char> buffer_;          // bytes begin_ .. end_-1 are read from the file and not yet used
-  std::unique_ptr<std::FILE, Closer> file_;    // opened last, so that errno is still its own
+  std::vector<unsigned char> buffer_;        // bytes begin_ .. end_-1 are read from the file and not yet used
+  std::unique_ptr<std::FILE, Closer> file_;  // opened last, so that errno is still its own
   std::size_t begin_ = 0, end_ = 0;
-  std::int64_t buffer_offset_ = 0;             // where buffer_[0] stands in the file
+  std::int64_t buffer_offset_ = 0;  // where buffer_[0] stands in the file
   std::int64_t position_ = 0;
   std::optional<Inflater> inflater_;
   bool gzip_ended_ = false;

@@ -28,7 +28,8 @@ Tensor Initializer::operator()(const Shape& shape, Rng& rng, TensorOptions optio
     case Kind::uniform: return capstan::uniform(shape, a_, b_, rng, options, where);
     case Kind::normal: return capstan::normal(shape, a_, b_, rng, options, where);
     case Kind::truncated_normal: return capstan::truncated_normal(shape, a_, b_, rng, options, where);
-    case Kind::scaled_uniform: return capstan::uniform(shape, -std::sqrt(3) * scale, std::sqrt(3) * scale, rng, options, where);
+    case Kind::scaled_uniform:
+      return capstan::uniform(shape, -std::sqrt(3) * scale, std::sqrt(3) * scale, rng, options, where);
     case Kind::scaled_normal: return capstan::normal(shape, 0, scale, rng, options, where);
     case Kind::constant: break;
   }

@@ -8,7 +8,8 @@ namespace capstan::nn {
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& options, Rng& rng, Where where) {
   if (inputs < 1 || outputs < 1)
-    base::fail<ShapeError>(where, "Linear: ", inputs, " inputs and ", outputs, " outputs were asked for; both must be >= 1.");
+    base::fail<ShapeError>(where, "Linear: ", inputs, " inputs and ", outputs,
+                           " outputs were asked for; both must be >= 1.");
   const TensorOptions type{options.dtype, cpu()};
   weight = Parameter(options.weight_init(Shape({inputs, outputs}), rng, type, where), where);
   if (options.bias) bias = Parameter(options.bias_init(Shape({outputs}), rng, type, where), where);

@@ -24,20 +24,28 @@ void Sgd::apply(std::span<const Tensor> gradients, Where where) {
   if (options_.momentum != 0 && velocity_.empty()) velocity_ = zeros_for(parameters_, where);
   // a velocity of zero makes the first step the gradient itself, also for parameters that get theirs later
   sgd_update(parameters_, gradients, velocity_,
-             {.learning_rate = options_.learning_rate, .momentum = options_.momentum, .weight_decay = options_.weight_decay,
+             {.learning_rate = options_.learning_rate,
+              .momentum = options_.momentum,
+              .weight_decay = options_.weight_decay,
               .nesterov = options_.nesterov},
              where);
   ++steps_;
 }
 
 Adam::Adam(std::vector<Tensor> parameters, AdamOptions options, Where where)
-    : parameters_(std::move(parameters)), mean_(zeros_for(parameters_, where)), square_(zeros_for(parameters_, where)),
+    : parameters_(std::move(parameters)),
+      mean_(zeros_for(parameters_, where)),
+      square_(zeros_for(parameters_, where)),
       options_(options) {}
 
 void Adam::apply(std::span<const Tensor> gradients, Where where) {
   adam_update(parameters_, gradients, mean_, square_,
-              {.learning_rate = options_.learning_rate, .beta1 = options_.beta1, .beta2 = options_.beta2,
-               .epsilon = options_.epsilon, .weight_decay = options_.weight_decay, .step = steps_ + 1},
+              {.learning_rate = options_.learning_rate,
+               .beta1 = options_.beta1,
+               .beta2 = options_.beta2,
+               .epsilon = options_.epsilon,
+               .weight_decay = options_.weight_decay,
+               .step = steps_ + 1},
               where);
   ++steps_;
 }

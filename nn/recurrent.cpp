@@ -10,7 +10,8 @@ namespace capstan::nn {
 RnnCell::RnnCell(std::int64_t inputs, std::int64_t hidden, const RnnCellOptions& options, Rng& rng, Where where)
     : activation_(options.activation) {
   if (inputs < 1 || hidden < 1)
-    base::fail<ShapeError>(where, "RnnCell: ", inputs, " inputs and ", hidden, " units were asked for; both must be >= 1.");
+    base::fail<ShapeError>(where, "RnnCell: ", inputs, " inputs and ", hidden,
+                           " units were asked for; both must be >= 1.");
   const TensorOptions type{options.dtype, cpu()};
   wx = Parameter(options.input_init(Shape({inputs, hidden}), rng, type, where), where);
   wh = Parameter(options.recurrent_init(Shape({hidden, hidden}), rng, type, where), where);

@@ -155,23 +155,27 @@ double train(const char* title, Model& model, Optimizer& optimizer, std::int64_t
 double train_regression(const Images& training, const Images& test, const Options& options, Curves& curves) {
   SoftmaxRegression model;
   cs::optim::Sgd sgd(cs::nn::parameters(model), {.learning_rate = 0.5});
-  return train("softmax regression", model, sgd, kRegressionSteps, Batches(training, options.seed), test,
-               [](double) { return 0.5; }, curves);
+  return train(
+      "softmax regression", model, sgd, kRegressionSteps, Batches(training, options.seed), test,
+      [](double) { return 0.5; }, curves);
 }
 
 double train_three_layers(const Images& training, const Images& test, const Options& options, Curves& curves) {
   ThreeLayers model;
   cs::optim::Adam adam(cs::nn::parameters(model), {.learning_rate = 1e-3});
   const std::int64_t steps = options.epochs * (training.labels.size(0) / kBatch);
-  return train("three layers", model, adam, steps, Batches(training, options.seed + 1), test,
-               [](double share) { return 1e-5 + 0.5e-3 * (1 + std::cos(std::numbers::pi * share)); }, curves);
+  return train(
+      "three layers", model, adam, steps, Batches(training, options.seed + 1), test,
+      [](double share) { return 1e-5 + 0.5e-3 * (1 + std::cos(std::numbers::pi * share)); }, curves);
 }
 
 void draw(const std::string& path, Curves regression, Curves layers) {
   support::Chart chart{"Handwritten digits (MNIST)", "step", {}};
-  chart.panels.push_back({.label = "loss", .log_scale = true,
-                          .series = {std::move(regression.loss), std::move(layers.loss)}});
-  chart.panels.push_back({.label = "accuracy on the test images", .low = 0.86, .high = 1.0,
+  chart.panels.push_back(
+      {.label = "loss", .log_scale = true, .series = {std::move(regression.loss), std::move(layers.loss)}});
+  chart.panels.push_back({.label = "accuracy on the test images",
+                          .low = 0.86,
+                          .high = 1.0,
                           .series = {std::move(regression.accuracy), std::move(layers.accuracy)}});
   support::write_svg(path, chart);
   std::printf("the curves are in %s\n", path.c_str());

@@ -179,7 +179,9 @@ void show_one_answer(Net& net) {
 void draw(const std::string& path, Curves curves) {
   support::Chart chart{"Parity of 50-bit strings, by a ReLU network of 24 units", "step", {}};
   chart.panels.push_back({.label = "loss", .log_scale = true, .series = {std::move(curves.loss)}});
-  chart.panels.push_back({.label = "accuracy on the batch", .low = 0, .high = 1.03,
+  chart.panels.push_back({.label = "accuracy on the batch",
+                          .low = 0,
+                          .high = 1.03,
                           .series = {std::move(curves.sum), std::move(curves.parity)}});
   support::write_svg(path, chart);
   std::printf("the curves are in %s\n", path.c_str());

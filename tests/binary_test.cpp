@@ -29,8 +29,7 @@ const Binary comparisons[] = {
      [](double a, double b) { return double(a == b); }},
     {"not_equal", [](const Tensor& a, const Tensor& b) { return not_equal(a, b); },
      [](double a, double b) { return double(a != b); }},
-    {"less", [](const Tensor& a, const Tensor& b) { return a < b; },
-     [](double a, double b) { return double(a < b); }},
+    {"less", [](const Tensor& a, const Tensor& b) { return a < b; }, [](double a, double b) { return double(a < b); }},
     {"less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; },
      [](double a, double b) { return double(a <= b); }},
     {"greater", [](const Tensor& a, const Tensor& b) { return a > b; },
@@ -79,9 +78,11 @@ struct ShapePair {
 
 TEST_CASE("operations of two operands are right at every size around the SIMD widths", "[elementwise]") {
   for (std::int64_t n = 1; n <= 70; ++n) {
-    const ShapePair pairs[] = {{{n}, {n}, {n}},          {{n}, {}, {n}},         {{}, {n}, {n}},       {{n}, {1}, {n}},
-                               {{3, n}, {n}, {3, n}},    {{n}, {3, n}, {3, n}},  {{3, n}, {3, 1}, {3, n}},
-                               {{3, 1}, {1, n}, {3, n}}, {{n, 1}, {3}, {n, 3}},  {{2, n, 2}, {n, 1}, {2, n, 2}}};
+    const ShapePair pairs[] = {{{n}, {n}, {n}},          {{n}, {}, {n}},
+                               {{}, {n}, {n}},           {{n}, {1}, {n}},
+                               {{3, n}, {n}, {3, n}},    {{n}, {3, n}, {3, n}},
+                               {{3, n}, {3, 1}, {3, n}}, {{3, 1}, {1, n}, {3, n}},
+                               {{n, 1}, {3}, {n, 3}},    {{2, n, 2}, {n, 1}, {2, n, 2}}};
     for (const ShapePair& p : pairs) {
       const Tensor a = random_in(-2, 2, p.a, DType::float64, 71), b = random_in(-2, 2, p.b, DType::float64, 72);
       for (const Binary& op : exact_ops) check_pair(op, a, b, p.result);
@@ -93,8 +94,14 @@ TEST_CASE("operations of two operands are right at every size around the SIMD wi
 
 TEST_CASE("strided and broadcast operands are right in every combination", "[elementwise]") {
   const Tensor a = random_in(-2, 2, {4, 5, 6}, DType::float64, 73), b = random_in(-2, 2, {6, 5, 4}, DType::float64, 74);
-  const Tensor views_a[] = {a, transpose(b), a.index({from(-1, -1), all, from(-1, -1)}), a.index({all, range(2, 3)}),
-                            permute(transpose(b), {0, 1, 2}), a[0], a.index({0, 0}), a.index({0, 0, 0})};
+  const Tensor views_a[] = {a,
+                            transpose(b),
+                            a.index({from(-1, -1), all, from(-1, -1)}),
+                            a.index({all, range(2, 3)}),
+                            permute(transpose(b), {0, 1, 2}),
+                            a[0],
+                            a.index({0, 0}),
+                            a.index({0, 0, 0})};
   const Tensor views_b[] = {transpose(b), a, b.index({range(0, 6), 1, 2}), a.index({all, all, range(0, 1)}),
                             broadcast_to(a.index({0, all, all}), {4, 5, 6})};
   for (const Tensor& x : views_a)
@@ -129,10 +136,12 @@ TEST_CASE("operations on nothing give nothing, of the broadcast shape", "[elemen
 }
 
 TEST_CASE("pow has the values of C's pow", "[elementwise]") {
-  const double rows[][3] = {  // computed with mpmath at 60 digits, rounded once
-      {2.0, 10.0, 1024.0},      {2.0, -1074.0, 5e-324},  {10.0, -300.0, 1e-300}, {0.5, 0.5, 0.7071067811865476},
-      {-2.0, 3.0, -8.0},        {-2.0, -3.0, -0.125},    {9.0, 0.5, 3.0},        {1.0000000001, 1e10, 2.7182820532347876},
-      {1e-200, 1.5, 1e-300},    {0.9, -0.1, 1.0105917512032914}};
+  const double rows[][3] = {// computed with mpmath at 60 digits, rounded once
+                            {2.0, 10.0, 1024.0},    {2.0, -1074.0, 5e-324},
+                            {10.0, -300.0, 1e-300}, {0.5, 0.5, 0.7071067811865476},
+                            {-2.0, 3.0, -8.0},      {-2.0, -3.0, -0.125},
+                            {9.0, 0.5, 3.0},        {1.0000000001, 1e10, 2.7182820532347876},
+                            {1e-200, 1.5, 1e-300},  {0.9, -0.1, 1.0105917512032914}};
   for (const auto& row : rows) {
     INFO(row[0] << " to the " << row[1]);
     const Tensor base = full({19}, row[0], {.dtype = DType::float64});
@@ -143,11 +152,25 @@ TEST_CASE("pow has the values of C's pow", "[elementwise]") {
 }
 
 TEST_CASE("pow keeps to C99 Annex F at zeros, infinities and NaN", "[elementwise]") {
-  const double rows[][3] = {{0, 0, 1},          {kNaN, 0, 1},       {1, kNaN, 1},        {kInfinity, 0, 1},
-                            {0, 3, 0},          {-0.0, 3, -0.0},    {0, -1, kInfinity},  {-0.0, -1, -kInfinity},
-                            {-0.0, -2, kInfinity}, {-8, 1 / 3.0, kNaN}, {2, kInfinity, kInfinity}, {0.5, kInfinity, 0},
-                            {2, -kInfinity, 0}, {-kInfinity, 3, -kInfinity}, {-kInfinity, -3, -0.0}, {-1, kInfinity, 1},
-                            {2, kNaN, kNaN},    {kNaN, 2, kNaN},    {1e200, 2, kInfinity}};
+  const double rows[][3] = {{0, 0, 1},
+                            {kNaN, 0, 1},
+                            {1, kNaN, 1},
+                            {kInfinity, 0, 1},
+                            {0, 3, 0},
+                            {-0.0, 3, -0.0},
+                            {0, -1, kInfinity},
+                            {-0.0, -1, -kInfinity},
+                            {-0.0, -2, kInfinity},
+                            {-8, 1 / 3.0, kNaN},
+                            {2, kInfinity, kInfinity},
+                            {0.5, kInfinity, 0},
+                            {2, -kInfinity, 0},
+                            {-kInfinity, 3, -kInfinity},
+                            {-kInfinity, -3, -0.0},
+                            {-1, kInfinity, 1},
+                            {2, kNaN, kNaN},
+                            {kNaN, 2, kNaN},
+                            {1e200, 2, kInfinity}};
   for (const auto& row : rows) {
     INFO(row[0] << " to the " << row[1]);
     const double value = number(pow(Tensor(row[0]), Tensor(row[1])));

@@ -150,7 +150,7 @@ TEST_CASE("literals give the type of a tensor", "[dtype]") {
   CHECK(Tensor{std::int64_t{1}}.dtype() == DType::int64);
   CHECK(Tensor{true}.dtype() == DType::bool8);
   CHECK(Tensor{static_cast<unsigned char>(1)}.dtype() == DType::uint8);
-  CHECK(Tensor{1.0f, 2.0}.dtype() == DType::float64);              // mixes promote
+  CHECK(Tensor{1.0f, 2.0}.dtype() == DType::float64);  // mixes promote
   CHECK(Tensor{1, std::int64_t{2}}.dtype() == DType::int64);
   CHECK(same(Tensor{{1, 2.5f}, {3, 4}}, {{1.0f, 2.5f}, {3.0f, 4.0f}}));  // integers adapt to floating numbers
   CHECK(same(Tensor{{1.5, 2}, {3, 4}}, {{1.5, 2.0}, {3.0, 4.0}}));

@@ -14,11 +14,16 @@ namespace {
 
 using Unary = Tensor (*)(const Tensor&);
 const std::map<std::string, Unary> unary_ops = {
-    {"abs", [](const Tensor& x) { return abs(x); }},         {"exp", [](const Tensor& x) { return exp(x); }},
-    {"log", [](const Tensor& x) { return log(x); }},         {"neg", [](const Tensor& x) { return neg(x); }},
-    {"reciprocal", [](const Tensor& x) { return reciprocal(x); }}, {"relu", [](const Tensor& x) { return relu(x); }},
-    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }}, {"sqrt", [](const Tensor& x) { return sqrt(x); }},
-    {"square", [](const Tensor& x) { return square(x); }},   {"tanh", [](const Tensor& x) { return tanh(x); }},
+    {"abs", [](const Tensor& x) { return abs(x); }},
+    {"exp", [](const Tensor& x) { return exp(x); }},
+    {"log", [](const Tensor& x) { return log(x); }},
+    {"neg", [](const Tensor& x) { return neg(x); }},
+    {"reciprocal", [](const Tensor& x) { return reciprocal(x); }},
+    {"relu", [](const Tensor& x) { return relu(x); }},
+    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
+    {"sqrt", [](const Tensor& x) { return sqrt(x); }},
+    {"square", [](const Tensor& x) { return square(x); }},
+    {"tanh", [](const Tensor& x) { return tanh(x); }},
 };
 
 struct Golden {
@@ -84,21 +89,46 @@ struct Special {
 };
 // IEEE 754 and C99 Annex F, as far as they speak of these functions; sigmoid and relu by their limits.
 const Special special_rows[] = {
-    {"exp", kInfinity, kInfinity},   {"exp", -kInfinity, 0.0},        {"exp", 1000.0, kInfinity}, {"exp", -1000.0, 0.0},
-    {"exp", -0.0, 1.0},              {"log", 0.0, -kInfinity},        {"log", -0.0, -kInfinity},  {"log", -1.0, kNaN},
-    {"log", kInfinity, kInfinity},   {"log", -kInfinity, kNaN},       {"sqrt", 0.0, 0.0},         {"sqrt", -0.0, -0.0},
-    {"sqrt", -1.0, kNaN},            {"sqrt", kInfinity, kInfinity},  {"tanh", kInfinity, 1.0},   {"tanh", -kInfinity, -1.0},
-    {"tanh", -0.0, -0.0},            {"tanh", 1000.0, 1.0},           {"sigmoid", kInfinity, 1.0}, {"sigmoid", -kInfinity, 0.0},
-    {"sigmoid", 1000.0, 1.0},        {"sigmoid", -1000.0, 0.0},       {"reciprocal", 0.0, kInfinity},
-    {"reciprocal", -0.0, -kInfinity}, {"reciprocal", kInfinity, 0.0}, {"reciprocal", -kInfinity, -0.0},
-    {"abs", -0.0, 0.0},              {"abs", -kInfinity, kInfinity},  {"neg", 0.0, -0.0},         {"neg", -kInfinity, kInfinity},
-    {"relu", kInfinity, kInfinity},  {"relu", -kInfinity, 0.0},       {"square", -kInfinity, kInfinity},
+    {"exp", kInfinity, kInfinity},
+    {"exp", -kInfinity, 0.0},
+    {"exp", 1000.0, kInfinity},
+    {"exp", -1000.0, 0.0},
+    {"exp", -0.0, 1.0},
+    {"log", 0.0, -kInfinity},
+    {"log", -0.0, -kInfinity},
+    {"log", -1.0, kNaN},
+    {"log", kInfinity, kInfinity},
+    {"log", -kInfinity, kNaN},
+    {"sqrt", 0.0, 0.0},
+    {"sqrt", -0.0, -0.0},
+    {"sqrt", -1.0, kNaN},
+    {"sqrt", kInfinity, kInfinity},
+    {"tanh", kInfinity, 1.0},
+    {"tanh", -kInfinity, -1.0},
+    {"tanh", -0.0, -0.0},
+    {"tanh", 1000.0, 1.0},
+    {"sigmoid", kInfinity, 1.0},
+    {"sigmoid", -kInfinity, 0.0},
+    {"sigmoid", 1000.0, 1.0},
+    {"sigmoid", -1000.0, 0.0},
+    {"reciprocal", 0.0, kInfinity},
+    {"reciprocal", -0.0, -kInfinity},
+    {"reciprocal", kInfinity, 0.0},
+    {"reciprocal", -kInfinity, -0.0},
+    {"abs", -0.0, 0.0},
+    {"abs", -kInfinity, kInfinity},
+    {"neg", 0.0, -0.0},
+    {"neg", -kInfinity, kInfinity},
+    {"relu", kInfinity, kInfinity},
+    {"relu", -kInfinity, 0.0},
+    {"square", -kInfinity, kInfinity},
 };
 
 /// Many values, so that the operation runs in lanes; all must come out alike.
 template <class T>
 T of_many(Unary op, T x) {
-  const std::vector<T> results = op(full({37}, static_cast<double>(x), {.dtype = dtype_of<T>()})).template to_vector<T>();
+  const std::vector<T> results =
+      op(full({37}, static_cast<double>(x), {.dtype = dtype_of<T>()})).template to_vector<T>();
   for (const T& result : results) CHECK(ulps_between(result, results[0]) == 0);
   return results[0];
 }

@@ -4,7 +4,8 @@
 using namespace capstan;
 using namespace tests;
 
-// clang-format off: a row's __LINE__ must stand on the line of its call
+// A row's __LINE__ must stand on the line of its call.
+// clang-format off
 
 namespace {
 

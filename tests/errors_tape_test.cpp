@@ -6,7 +6,8 @@
 using namespace capstan;
 using namespace tests;
 
-// clang-format off: a row's __LINE__ must stand on the line of its call
+// A row's __LINE__ must stand on the line of its call.
+// clang-format off
 
 namespace {
 
@@ -123,8 +124,8 @@ TEST_CASE("a change in place that would go past a tape is refused at once", "[er
       {__LINE__, message_of<TapeError>, [&] { y.index_put({0}, 1); }, "index_put" + past},
       {__LINE__, message_of<TapeError>, [&] { plain.assign(y); }, "assign" + value},
       {__LINE__, message_of<TapeError>, [&] { plain.index_put({all}, y); }, "index_put" + value},
-      {kNoPlace, message_of<TapeError>, [&] { y += 1; }, "operator+=" + past},
-      {kNoPlace, message_of<TapeError>, [&] { plain += y; }, "operator+=" + value},
+      {__LINE__, message_of<TapeError>, [&] { y += 1; }, "operator+=" + past},
+      {__LINE__, message_of<TapeError>, [&] { plain += y; }, "operator+=" + value},
   }, file);
   CHECK(same(y, {1.0f, 4.0f}));
   CHECK(same(plain, {0.0f, 0.0f}));

@@ -57,7 +57,8 @@ const GoldenOps elementwise_ops = {
     {"le", binary([](const Tensor& a, const Tensor& b) { return a <= b; })},
     {"gt", binary([](const Tensor& a, const Tensor& b) { return a > b; })},
     {"ge", binary([](const Tensor& a, const Tensor& b) { return a >= b; })},
-    {"hardtanh", [](const GoldenCall& c) {
+    {"hardtanh",
+     [](const GoldenCall& c) {
        return std::vector<Tensor>{clip(c.tensor(0), c.option("min_val", -1.0), c.option("max_val", 1.0))};
      }},
     {"relu6", unary([](const Tensor& x) { return clip(x, 0, 6); })},
@@ -70,19 +71,23 @@ const GoldenOps composed_ops = {
     {"tanhshrink", unary([](const Tensor& x) { return x - tanh(x); })},
     {"rsqrt", unary([](const Tensor& x) { return reciprocal(sqrt(x)); })},
     {"hardswish", unary([](const Tensor& x) { return x * clip(x + 3, 0, 6) / 6; })},
-    {"threshold", [](const GoldenCall& c) {
+    {"threshold",
+     [](const GoldenCall& c) {
        const Tensor& x = c.tensor(0);
        return std::vector<Tensor>{where(x > c.option("threshold", 0.0), x, c.option("value", 0.0))};
      }},
-    {"leaky_relu", [](const GoldenCall& c) {
+    {"leaky_relu",
+     [](const GoldenCall& c) {
        const Tensor& x = c.tensor(0);
        return std::vector<Tensor>{where(x > 0, x, x * c.option("negative_slope", 0.01))};
      }},
-    {"hardshrink", [](const GoldenCall& c) {
+    {"hardshrink",
+     [](const GoldenCall& c) {
        const Tensor& x = c.tensor(0);
        return std::vector<Tensor>{where(abs(x) > c.option("lambd", 0.5), x, 0)};
      }},
-    {"softshrink", [](const GoldenCall& c) {
+    {"softshrink",
+     [](const GoldenCall& c) {
        const double bound = c.option("lambd", 0.5);
        return std::vector<Tensor>{c.tensor(0) - clip(c.tensor(0), -bound, bound)};
      }},
@@ -98,27 +103,27 @@ const GoldenOps reduction_ops = {
     {"logsumexp", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return logsumexp(x, a, o); })},
     {"max", unary([](const Tensor& x) { return max(x); })},
     {"min", unary([](const Tensor& x) { return min(x); })},
-    {"max_dim", [](const GoldenCall& c) {
+    {"max_dim",
+     [](const GoldenCall& c) {
        const int axis = c.option("dim", 0);
        const ReduceOptions keep{.keepdims = c.option("keepdim", false)};
        return std::vector<Tensor>{max(c.tensor(0), axis, keep), argmax(c.tensor(0), axis, keep)};
      }},
-    {"min_dim", [](const GoldenCall& c) {
+    {"min_dim",
+     [](const GoldenCall& c) {
        const int axis = c.option("dim", 0);
        const ReduceOptions keep{.keepdims = c.option("keepdim", false)};
        return std::vector<Tensor>{min(c.tensor(0), axis, keep), argmax(-c.tensor(0), axis, keep)};
      }},
-    {"argmax", [](const GoldenCall& c) {
+    {"argmax",
+     [](const GoldenCall& c) {
        if (!c.has("dim")) return std::vector<Tensor>{argmax(c.tensor(0))};
        const ReduceOptions keep{.keepdims = c.option("keepdim", false)};
        return std::vector<Tensor>{argmax(c.tensor(0), c.option("dim", 0), keep)};
      }},
-    {"softmax", [](const GoldenCall& c) {
-       return std::vector<Tensor>{softmax(c.tensor(0), c.option("dim", -1))};
-     }},
-    {"log_softmax", [](const GoldenCall& c) {
-       return std::vector<Tensor>{log_softmax(c.tensor(0), c.option("dim", -1))};
-     }},
+    {"softmax", [](const GoldenCall& c) { return std::vector<Tensor>{softmax(c.tensor(0), c.option("dim", -1))}; }},
+    {"log_softmax",
+     [](const GoldenCall& c) { return std::vector<Tensor>{log_softmax(c.tensor(0), c.option("dim", -1))}; }},
 };
 
 const GoldenOps linalg_ops = {
@@ -131,14 +136,17 @@ const GoldenOps linalg_ops = {
        const Tensor rows = reshape(a, {a.size(0), 1, a.size(1), 1}), columns = reshape(b, {1, b.size(0), 1, b.size(1)});
        return reshape(rows * columns, {a.size(0) * b.size(0), a.size(1) * b.size(1)});
      })},
-    {"linear", [](const GoldenCall& c) {  // torch keeps weights as [out, in]
+    {"linear",
+     [](const GoldenCall& c) {  // torch keeps weights as [out, in]
        return std::vector<Tensor>{linear(c.tensor(0), transpose(c.tensor(1)), c.count() > 2 ? c.tensor(2) : Tensor{})};
      }},
-    {"addmm", [](const GoldenCall& c) {
+    {"addmm",
+     [](const GoldenCall& c) {
        const Tensor product = matmul(c.tensor(1), c.tensor(2));
        return std::vector<Tensor>{c.tensor(0) * c.option("beta", 1.0) + product * c.option("alpha", 1.0)};
      }},
-    {"tensordot", [](const GoldenCall& c) {
+    {"tensordot",
+     [](const GoldenCall& c) {
        if (c.option("dims").is_array()) return std::vector<Tensor>{};
        return std::vector<Tensor>{matmul(c.tensor(0), c.tensor(1))};  // dims = 1
      }},
@@ -148,21 +156,22 @@ const GoldenOps linalg_ops = {
 
 TEST_CASE("elementwise operations give PyTorch's values and gradients", "[golden]") {
   run_goldens("elementwise operations",
-              {"abs", "exp",     "log",     "neg", "reciprocal", "relu", "sigmoid", "sqrt",     "square", "tanh", "add",
-               "sub", "mul",     "div",     "pow", "maximum",    "minimum", "eq",   "ne",       "lt",     "le",   "gt",
-               "ge",  "hardtanh", "relu6"},
+              {"abs",  "exp", "log", "neg", "reciprocal", "relu",     "sigmoid", "sqrt",    "square",
+               "tanh", "add", "sub", "mul", "div",        "pow",      "maximum", "minimum", "eq",
+               "ne",   "lt",  "le",  "gt",  "ge",         "hardtanh", "relu6"},
               elementwise_ops);
 }
 
 TEST_CASE("compositions of elementwise operations give PyTorch's values and gradients", "[golden]") {
   run_goldens("compositions",
-              {"silu", "softsign", "tanhshrink", "rsqrt", "hardswish", "threshold", "leaky_relu",
-               "hardshrink", "softshrink", "var", "std"},
+              {"silu", "softsign", "tanhshrink", "rsqrt", "hardswish", "threshold", "leaky_relu", "hardshrink",
+               "softshrink", "var", "std"},
               composed_ops);
 }
 
 TEST_CASE("reductions give PyTorch's values and gradients", "[golden]") {
-  run_goldens("reductions", {"sum", "mean", "max", "min", "amax", "amin", "argmax", "logsumexp", "softmax", "log_softmax"},
+  run_goldens("reductions",
+              {"sum", "mean", "max", "min", "amax", "amin", "argmax", "logsumexp", "softmax", "log_softmax"},
               reduction_ops);
 }
 

@@ -83,7 +83,8 @@ Tensors rnn_cell(const GoldenCall& c) {
 }
 
 const GoldenOps loss_ops = {
-    {"mse_loss", [](const GoldenCall& c) {
+    {"mse_loss",
+     [](const GoldenCall& c) {
        if (c.option<std::string>("reduction", "mean") == "mean") return Tensors{mse(c.tensor(0), c.tensor(1))};
        return Tensors{reduced(square(c.tensor(0) - c.tensor(1)), c)};
      }},

@@ -40,8 +40,7 @@ void follow(const GoldenFile& file, const Json& spec, const Options& options, DT
     const Tensors expected = all_of_step(file, spec, "p", step + 1, dtype);
     REQUIRE(expected.size() == parameters.size());
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      CHECK(close(parameters[i], expected[i],
-                  dtype == DType::float64 ? tolerance::golden64 : tolerance::trajectory32));
+      CHECK(close(parameters[i], expected[i], dtype == DType::float64 ? tolerance::golden64 : tolerance::trajectory32));
   }
   CHECK(optimizer.steps() == steps);
 }

@@ -105,7 +105,8 @@ Tensors get_item(const GoldenCall& c) {
       indices.emplace_back(ellipsis);
     } else {
       const Json& s = entry.at("slice");
-      indices.emplace_back(Range{or_open(s.at(0)), or_open(s.at(1)), s.at(2).is_null() ? 1 : s.at(2).get<std::int64_t>()});
+      indices.emplace_back(
+          Range{or_open(s.at(0)), or_open(s.at(1)), s.at(2).is_null() ? 1 : s.at(2).get<std::int64_t>()});
     }
   }
   if (chosen.empty()) return {x.index(indices)};
@@ -116,11 +117,11 @@ Tensors get_item(const GoldenCall& c) {
 }
 
 const GoldenOps shape_ops = {
-    {"reshape", [](const GoldenCall& c) { return Tensors{reshape(c.tensor(0), shape_of(c.arg(1), c.tensor(0).numel()))}; }},
+    {"reshape",
+     [](const GoldenCall& c) { return Tensors{reshape(c.tensor(0), shape_of(c.arg(1), c.tensor(0).numel()))}; }},
     {"permute", [](const GoldenCall& c) { return Tensors{permute(c.tensor(0), c.arg(1).get<std::vector<int>>())}; }},
-    {"transpose", [](const GoldenCall& c) {
-       return Tensors{transpose(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<int>())};
-     }},
+    {"transpose",
+     [](const GoldenCall& c) { return Tensors{transpose(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<int>())}; }},
     {"squeeze", [](const GoldenCall& c) { return Tensors{squeeze(c.tensor(0))}; }},
     {"unsqueeze", [](const GoldenCall& c) { return Tensors{expand_dims(c.tensor(0), c.arg(1).get<int>())}; }},
     {"flatten", [](const GoldenCall& c) { return Tensors{flatten(c.tensor(0), c.option("start_dim", 0))}; }},
@@ -129,58 +130,61 @@ const GoldenOps shape_ops = {
     {"split", split_by},
     {"chunk", chunked},
     {"unbind", [](const GoldenCall& c) { return unstack(c.tensor(0)); }},
-    {"expand", [](const GoldenCall& c) {
-       return Tensors{broadcast_to(c.tensor(0), shape_of(c.arg(1), c.tensor(0).numel()))};
-     }},
-    {"repeat", [](const GoldenCall& c) { return Tensors{tiled(c.tensor(0), c.arg(1).get<std::vector<std::int64_t>>())}; }},
-    {"tile", [](const GoldenCall& c) { return Tensors{tiled(c.tensor(0), c.arg(1).get<std::vector<std::int64_t>>())}; }},
-    {"flip", [](const GoldenCall& c) {
+    {"expand",
+     [](const GoldenCall& c) { return Tensors{broadcast_to(c.tensor(0), shape_of(c.arg(1), c.tensor(0).numel()))}; }},
+    {"repeat",
+     [](const GoldenCall& c) { return Tensors{tiled(c.tensor(0), c.arg(1).get<std::vector<std::int64_t>>())}; }},
+    {"tile",
+     [](const GoldenCall& c) { return Tensors{tiled(c.tensor(0), c.arg(1).get<std::vector<std::int64_t>>())}; }},
+    {"flip",
+     [](const GoldenCall& c) {
        Tensor x = c.tensor(0);
        for (const auto& axis : c.arg(1)) x = flipped(x, axis.get<int>());
        return Tensors{x};
      }},
     {"roll", roll},
     {"rot90", [](const GoldenCall& c) { return Tensors{flipped(transpose(c.tensor(0)), 0)}; }},
-    {"repeat_interleave", [](const GoldenCall& c) {
+    {"repeat_interleave",
+     [](const GoldenCall& c) {
        const auto times = c.arg(1).get<std::int64_t>();
        const int axis = c.option("dim", 0);
        std::vector<std::int64_t> rows;
        for (std::int64_t i = 0; i < c.tensor(0).size(axis) * times; ++i) rows.push_back(i / times);
        return Tensors{gather(c.tensor(0), from_vector(rows), axis)};
      }},
-    {"narrow", [](const GoldenCall& c) {
-       return Tensors{narrow(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<std::int64_t>(), c.arg(3).get<std::int64_t>())};
+    {"narrow",
+     [](const GoldenCall& c) {
+       return Tensors{
+           narrow(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<std::int64_t>(), c.arg(3).get<std::int64_t>())};
      }},
-    {"movedim", [](const GoldenCall& c) {
-       return Tensors{moved_axis(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<int>())};
-     }},
-    {"diff", [](const GoldenCall& c) {
+    {"movedim",
+     [](const GoldenCall& c) { return Tensors{moved_axis(c.tensor(0), c.arg(1).get<int>(), c.arg(2).get<int>())}; }},
+    {"diff",
+     [](const GoldenCall& c) {
        const Tensor& x = c.tensor(0);
        const int axis = c.option("dim", -1);
        return Tensors{narrow(x, axis, 1, x.size(axis) - 1) - narrow(x, axis, 0, x.size(axis) - 1)};
      }},
-    {"clamp", [](const GoldenCall& c) {
-       return Tensors{clip(c.tensor(0), c.option("min", 0.0), c.option("max", 0.0))};
-     }},
-    {"lerp", [](const GoldenCall& c) {
-       return Tensors{c.tensor(0) + (c.tensor(1) - c.tensor(0)) * c.arg(2).get<double>()};
-     }},
-    {"addcmul", [](const GoldenCall& c) {
-       return Tensors{c.tensor(0) + c.tensor(1) * c.tensor(2) * c.option("value", 1.0)};
-     }},
-    {"addcdiv", [](const GoldenCall& c) {
-       return Tensors{c.tensor(0) + c.tensor(1) / c.tensor(2) * c.option("value", 1.0)};
-     }},
-    {"cdist", [](const GoldenCall& c) {
-       return Tensors{sqrt(sum(square(expand_dims(c.tensor(0), 1) - c.tensor(1)), -1))};
-     }},
+    {"clamp",
+     [](const GoldenCall& c) { return Tensors{clip(c.tensor(0), c.option("min", 0.0), c.option("max", 0.0))}; }},
+    {"lerp",
+     [](const GoldenCall& c) { return Tensors{c.tensor(0) + (c.tensor(1) - c.tensor(0)) * c.arg(2).get<double>()}; }},
+    {"addcmul",
+     [](const GoldenCall& c) { return Tensors{c.tensor(0) + c.tensor(1) * c.tensor(2) * c.option("value", 1.0)}; }},
+    {"addcdiv",
+     [](const GoldenCall& c) { return Tensors{c.tensor(0) + c.tensor(1) / c.tensor(2) * c.option("value", 1.0)}; }},
+    {"cdist",
+     [](const GoldenCall& c) { return Tensors{sqrt(sum(square(expand_dims(c.tensor(0), 1) - c.tensor(1)), -1))}; }},
 };
 
 const GoldenOps index_ops = {
-    {"index_select", [](const GoldenCall& c) { return Tensors{gather(c.tensor(0), c.tensor(2), c.arg(1).get<int>())}; }},
-    {"take_along_dim", [](const GoldenCall& c) { return Tensors{gathered(c.tensor(0), c.option("dim", 0), c.tensor(1))}; }},
+    {"index_select",
+     [](const GoldenCall& c) { return Tensors{gather(c.tensor(0), c.tensor(2), c.arg(1).get<int>())}; }},
+    {"take_along_dim",
+     [](const GoldenCall& c) { return Tensors{gathered(c.tensor(0), c.option("dim", 0), c.tensor(1))}; }},
     {"gather", [](const GoldenCall& c) { return Tensors{gathered(c.tensor(0), c.arg(1).get<int>(), c.tensor(2))}; }},
-    {"embedding", [](const GoldenCall& c) {
+    {"embedding",
+     [](const GoldenCall& c) {
        const Tensor& words = c.tensor(0);
        const Tensor rows = gather(c.tensor(1), words);
        if (!c.has("padding_idx")) return Tensors{rows};
@@ -188,11 +192,11 @@ const GoldenOps index_ops = {
        return Tensors{where(padding, stop_gradient(rows), rows)};  // torch gives the padding row no gradient
      }},
     {"getitem", get_item},
-    {"masked_fill", [](const GoldenCall& c) {
-       return Tensors{where(c.tensor(1), c.arg(2).get<double>(), c.tensor(0))};
-     }},
+    {"masked_fill",
+     [](const GoldenCall& c) { return Tensors{where(c.tensor(1), c.arg(2).get<double>(), c.tensor(0))}; }},
     {"where", [](const GoldenCall& c) { return Tensors{where(c.tensor(0), c.tensor(1), c.tensor(2))}; }},
-    {"one_hot", [](const GoldenCall& c) {
+    {"one_hot",
+     [](const GoldenCall& c) {
        return Tensors{one_hot(c.tensor(0), c.arg(1).get<std::int64_t>(), 1, 0, DType::int64)};
      }},
 };

@@ -82,8 +82,7 @@ void compare_gradients(const GoldenFile& file, const Json& spec, const std::map<
   }
   std::vector<Tensor> gradients;
   if (targets.size() == 1) {
-    gradients = tape.gradient(targets[0], sources,
-                              {.output_gradient = weights[0], .unconnected = Unconnected::zeros});
+    gradients = tape.gradient(targets[0], sources, {.output_gradient = weights[0], .unconnected = Unconnected::zeros});
   } else {
     Tensor total = sum(targets[0] * weights[0]);
     for (std::size_t k = 1; k < targets.size(); ++k) total = total + sum(targets[k] * weights[k]);

@@ -40,7 +40,8 @@ class GoldenFile {
 /// The arguments of one case, as tensors of the type under test.
 class GoldenCall {
  public:
-  GoldenCall(const Json& spec, const std::map<std::string, capstan::Tensor>& tensors) : spec_(spec), tensors_(tensors) {}
+  GoldenCall(const Json& spec, const std::map<std::string, capstan::Tensor>& tensors)
+      : spec_(spec), tensors_(tensors) {}
 
   std::size_t count() const { return spec_.at("args").size(); }
   const Json& arg(std::size_t i) const { return spec_.at("args").at(i); }

@@ -31,7 +31,8 @@ const Unary unary_rows[] = {
     {"square", [](const Tensor& x) { return square(x); }, -2, 2},
     {"tanh", [](const Tensor& x) { return tanh(x); }, -3, 3},
 };
-const Unary kinked_rows[] = {  // taken away from zero
+const Unary kinked_rows[] = {
+    // taken away from zero
     {"abs", [](const Tensor& x) { return abs(x); }, 0, 0},
     {"reciprocal", [](const Tensor& x) { return reciprocal(x); }, 0, 0},
     {"relu", [](const Tensor& x) { return relu(x); }, 0, 0},
@@ -61,30 +62,57 @@ void add_scalar_forms(std::vector<GradientCase>& cases) {
     cases.push_back({op, usage, [function](const Tensors& in) { return function(in[0]); }, {x}});
   };
   const Tensor x = away_from_zero({3, 5}, 21), positive = random_in(0.3, 2, {3, 5}, DType::float64, 22);
-  use("add", "x + 2.5", [](const Tensor& t) { return t + 2.5; }, x);
-  use("add", "2 + x", [](const Tensor& t) { return 2 + t; }, x);
-  use("sub", "x - 2", [](const Tensor& t) { return t - 2; }, x);
-  use("sub", "1 - x", [](const Tensor& t) { return 1 - t; }, x);
-  use("mul", "x * -3", [](const Tensor& t) { return t * -3; }, x);
-  use("mul", "0.5 * x", [](const Tensor& t) { return 0.5 * t; }, x);
-  use("mul", "x * x", [](const Tensor& t) { return t * t; }, x);
-  use("div", "x / 4", [](const Tensor& t) { return t / 4; }, x);
-  use("div", "1 / x", [](const Tensor& t) { return 1 / t; }, x);
-  use("pow", "the third power of negative numbers too", [](const Tensor& t) { return pow(t, 3); }, x);
-  use("pow", "the second power", [](const Tensor& t) { return pow(t, 2); }, x);
-  use("pow", "the first power", [](const Tensor& t) { return pow(t, 1); }, x);
-  use("pow", "the power -0.5", [](const Tensor& t) { return pow(t, -0.5); }, positive);
-  use("pow", "powers of 2", [](const Tensor& t) { return pow(2.0, t); }, x);
-  use("pow", "x to the x", [](const Tensor& t) { return pow(t, t); }, positive);
-  use("maximum", "maximum(x, 0.1)", [](const Tensor& t) { return maximum(t, 0.1); }, x);
-  use("minimum", "minimum(x, 0.1)", [](const Tensor& t) { return minimum(t, 0.1); }, x);
-  use("where", "a number on the right", [](const Tensor& t) { return where(t > 0, t * t, 7); }, x);
-  use("where", "a number on the left", [](const Tensor& t) { return where(t > 0, 7, t * t); }, x);
-  use("clip", "inside and outside of the bounds", [](const Tensor& t) { return clip(t, -1, 1.2); },
+  use(
+      "add", "x + 2.5", [](const Tensor& t) { return t + 2.5; }, x);
+  use(
+      "add", "2 + x", [](const Tensor& t) { return 2 + t; }, x);
+  use(
+      "sub", "x - 2", [](const Tensor& t) { return t - 2; }, x);
+  use(
+      "sub", "1 - x", [](const Tensor& t) { return 1 - t; }, x);
+  use(
+      "mul", "x * -3", [](const Tensor& t) { return t * -3; }, x);
+  use(
+      "mul", "0.5 * x", [](const Tensor& t) { return 0.5 * t; }, x);
+  use(
+      "mul", "x * x", [](const Tensor& t) { return t * t; }, x);
+  use(
+      "div", "x / 4", [](const Tensor& t) { return t / 4; }, x);
+  use(
+      "div", "1 / x", [](const Tensor& t) { return 1 / t; }, x);
+  use(
+      "pow", "the third power of negative numbers too", [](const Tensor& t) { return pow(t, 3); }, x);
+  use(
+      "pow", "the second power", [](const Tensor& t) { return pow(t, 2); }, x);
+  use(
+      "pow", "the first power", [](const Tensor& t) { return pow(t, 1); }, x);
+  use(
+      "pow", "the power -0.5", [](const Tensor& t) { return pow(t, -0.5); }, positive);
+  use(
+      "pow", "powers of 2", [](const Tensor& t) { return pow(2.0, t); }, x);
+  use(
+      "pow", "x to the x", [](const Tensor& t) { return pow(t, t); }, positive);
+  use(
+      "maximum", "maximum(x, 0.1)", [](const Tensor& t) { return maximum(t, 0.1); }, x);
+  use(
+      "minimum", "minimum(x, 0.1)", [](const Tensor& t) { return minimum(t, 0.1); }, x);
+  use(
+      "where", "a number on the right", [](const Tensor& t) { return where(t > 0, t * t, 7); }, x);
+  use(
+      "where", "a number on the left", [](const Tensor& t) { return where(t > 0, 7, t * t); }, x);
+  use(
+      "clip", "inside and outside of the bounds", [](const Tensor& t) { return clip(t, -1, 1.2); },
       Tensor{-2.0, -1.4, -0.6, 0.3, 0.9, 1.1, 1.6});
-  use("cast", "to its own type", [](const Tensor& t) { return cast(t, DType::float64) * t; }, x);
-  use("exp", "of a transposed tensor", [](const Tensor& t) { return exp(transpose(t)); }, x);
-  use("mul", "of a transposed and a plain tensor", [](const Tensor& t) { return transpose(t) * reshape(t, {5, 3}); }, x);
+  use(
+      "cast", "to its own type", [](const Tensor& t) { return cast(t, DType::float64) * t; }, x);
+  use(
+      "exp", "of a transposed tensor", [](const Tensor& t) { return exp(transpose(t)); }, x);
+  use(
+      "mul", "of a transposed and a plain tensor",
+      [](const Tensor& t) {
+        return transpose(t) * reshape(t, {5, 3});
+      },
+      x);
 }
 
 struct Reduction {
@@ -105,16 +133,20 @@ std::vector<GradientCase> elementwise_gradient_cases() {
   std::vector<GradientCase> cases;
   for (const Shape& shape : {Shape{3, 5}, Shape{}, Shape{0, 3}}) {
     for (const Unary& row : unary_rows)
-      cases.push_back({row.name, "shape " + to_string(shape),
+      cases.push_back({row.name,
+                       "shape " + to_string(shape),
                        [f = row.function](const Tensors& in) { return f(in[0]); },
                        {random_in(row.low, row.high, shape, DType::float64, 7)}});
     for (const Unary& row : kinked_rows)
-      cases.push_back({row.name, "shape " + to_string(shape),
-                       [f = row.function](const Tensors& in) { return f(in[0]); }, {away_from_zero(shape, 8)}});
+      cases.push_back({row.name,
+                       "shape " + to_string(shape),
+                       [f = row.function](const Tensors& in) { return f(in[0]); },
+                       {away_from_zero(shape, 8)}});
   }
   for (const auto& [left, right] : broadcast_pairs)
     for (const Binary& row : binary_rows)
-      cases.push_back({row.name, to_string(left) + " with " + to_string(right),
+      cases.push_back({row.name,
+                       to_string(left) + " with " + to_string(right),
                        [f = row.function](const Tensors& in) { return f(in[0], in[1]); },
                        {random_in(0.5, 2, left, DType::float64, 11), random_in(0.5, 2, right, DType::float64, 12)}});
   add_scalar_forms(cases);
@@ -123,18 +155,22 @@ std::vector<GradientCase> elementwise_gradient_cases() {
 
 std::vector<GradientCase> reduction_gradient_cases() {
   const std::pair<const char*, Axes> axes[] = {
-      {"all axes", {}}, {"axis 0", 0}, {"axis 1", 1}, {"axis -1", -1}, {"axes 0 and 2", {0, 2}}, {"axes -1 and 1", {-1, 1}}};
+      {"all axes", {}},          {"axis 0", 0}, {"axis 1", 1}, {"axis -1", -1}, {"axes 0 and 2", {0, 2}},
+      {"axes -1 and 1", {-1, 1}}};
   std::vector<GradientCase> cases;
   const Tensor x = random_in(-2, 2, {2, 3, 4}, DType::float64, 31);
   for (const Reduction& row : reduction_rows)
     for (const auto& [which, over] : axes)
       for (const bool keep : {false, true})
-        cases.push_back({row.name, std::string(which) + (keep ? ", kept" : ", dropped"),
+        cases.push_back({row.name,
+                         std::string(which) + (keep ? ", kept" : ", dropped"),
                          [f = row.function, a = over, keep](const Tensors& in) {
                            return f(in[0], a, ReduceOptions{.keepdims = keep});
                          },
                          {x}});
-  cases.push_back({"sum", "over nothing", [](const Tensors& in) { return sum(in[0], 1); },
+  cases.push_back({"sum",
+                   "over nothing",
+                   [](const Tensors& in) { return sum(in[0], 1); },
                    {zeros({3, 0}, {.dtype = DType::float64})}});
   cases.push_back({"sum", "of a single value", [](const Tensors& in) { return sum(square(in[0])); }, {Tensor(1.5)}});
   cases.push_back({"max", "of a transposed tensor", [](const Tensors& in) { return max(transpose(in[0]), 0); }, {x}});
@@ -143,8 +179,11 @@ std::vector<GradientCase> reduction_gradient_cases() {
     cases.push_back({"softmax", usage, [axis](const Tensors& in) { return softmax(in[0], axis); }, {x}});
     cases.push_back({"log_softmax", usage, [axis](const Tensors& in) { return log_softmax(in[0], axis); }, {x}});
   }
-  cases.push_back({"softmax", "of a transposed tensor", [](const Tensors& in) { return softmax(transpose(in[0])); }, {x}});
-  cases.push_back({"log_softmax", "of no rows", [](const Tensors& in) { return log_softmax(in[0]); },
+  cases.push_back(
+      {"softmax", "of a transposed tensor", [](const Tensors& in) { return softmax(transpose(in[0])); }, {x}});
+  cases.push_back({"log_softmax",
+                   "of no rows",
+                   [](const Tensors& in) { return log_softmax(in[0]); },
                    {zeros({0, 3}, {.dtype = DType::float64})}});
   return cases;
 }

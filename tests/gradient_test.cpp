@@ -28,8 +28,8 @@ std::vector<GradientCase> all_cases() {
 
 // Operations whose result does not depend smoothly on a floating input.
 const std::set<std::string> without_gradient = {
-    "all_of", "any_of", "argmax", "equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_not",
-    "logical_or", "not_equal", "one_hot"};
+    "all_of",     "any_of",      "argmax",      "equal",      "greater",   "greater_equal", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "not_equal", "one_hot"};
 
 /// Names of the functions that a public header declares with tensors as their result.
 std::set<std::string> declared_in(const std::filesystem::path& header) {
@@ -68,7 +68,8 @@ TEST_CASE("gradients of products, losses and recurrence match central difference
 }
 
 TEST_CASE("every public operation is in the gradient list or has no gradient", "[gradient]") {
-  const std::filesystem::path folder = std::filesystem::path(__FILE__).parent_path().parent_path() / "include/capstan/ops";
+  const std::filesystem::path folder =
+      std::filesystem::path(__FILE__).parent_path().parent_path() / "include/capstan/ops";
   if (!std::filesystem::is_directory(folder)) {
     WARN("the headers are not beside the tests: this case checked nothing");
     return;
@@ -124,8 +125,8 @@ TEST_CASE("max and min share the gradient evenly among ties", "[gradient]") {
 
 TEST_CASE("kinks have the documented gradients", "[gradient]") {
   const Tensor x = {-1.0, 0.0, 2.0};
-  CHECK(same(slope([](const Tensor& t) { return relu(t); }, x), {0.0, 0.0, 1.0}));   // 0 at 0
-  CHECK(same(slope([](const Tensor& t) { return abs(t); }, x), {-1.0, 0.0, 1.0}));   // 0 at 0
+  CHECK(same(slope([](const Tensor& t) { return relu(t); }, x), {0.0, 0.0, 1.0}));         // 0 at 0
+  CHECK(same(slope([](const Tensor& t) { return abs(t); }, x), {-1.0, 0.0, 1.0}));         // 0 at 0
   CHECK(same(slope([](const Tensor& t) { return clip(t, -1, 1); }, x), {1.0, 1.0, 0.0}));  // passes at the bounds
   CHECK(same(slope([](const Tensor& t) { return clip(t, 0, 2); }, x), {0.0, 1.0, 1.0}));
 }
@@ -165,5 +166,6 @@ TEST_CASE("the gradient of softmax cross entropy is the softmax less the labels"
 TEST_CASE("softmax cross entropy of enormous logits has a finite gradient", "[gradient]") {
   const Tensor logits = {{1000.0, -1000.0, 0.0}}, labels = {1};
   CHECK(same(sparse_softmax_cross_entropy(logits, labels), {2000.0}));
-  CHECK(same(slope([&](const Tensor& t) { return sparse_softmax_cross_entropy(t, labels); }, logits), {{1.0, -1.0, 0.0}}));
+  CHECK(same(slope([&](const Tensor& t) { return sparse_softmax_cross_entropy(t, labels); }, logits),
+             {{1.0, -1.0, 0.0}}));
 }

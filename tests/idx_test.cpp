@@ -186,11 +186,11 @@ TEST_CASE("errors of read_idx name the file, and the caller's file and line", "[
   const int line = __LINE__ + 2;
   try {
     cs::io::read_idx("/no/such/file");
-  } catch (const cs::Error& error) {
-    text = error.what();
-  }
-  CHECK(text == "read_idx: /no/such/file: cannot be opened: No such file or directory; it must exist and be readable. "
-                "(idx_test.cpp:" + std::to_string(line) + ")");
+  } catch (const cs::Error& error) { text = error.what(); }
+  CHECK(text ==
+        "read_idx: /no/such/file: cannot be opened: No such file or directory; it must exist and be readable. "
+        "(idx_test.cpp:" +
+            std::to_string(line) + ")");
 }
 
 TEST_CASE("an IDX file cut at any byte is an error that tells where it ends", "[io][idx][errors]") {
@@ -260,8 +260,8 @@ TEST_CASE("a gzip stream with a wrong checksum or length is an error", "[io][idx
 
 TEST_CASE("anything but another gzip stream after a gzip stream is an error", "[io][idx][errors]") {
   const Bytes packed = gzip(small_file());
-  const std::string expected = "other bytes follow the gzip stream at offset " + std::to_string(packed.size()) +
-                               "; the file must end there.";
+  const std::string expected =
+      "other bytes follow the gzip stream at offset " + std::to_string(packed.size()) + "; the file must end there.";
   CHECK(message_of(joined(packed, {0})) == expected);
   CHECK(message_of(joined(packed, {0x1f})) == expected);
   CHECK(message_of(joined(packed, {'r', 'e', 's', 't'})) == expected);

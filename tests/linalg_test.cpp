@@ -38,17 +38,17 @@ TEST_CASE("the first program of the manual prints what it says", "[linalg]") {
 }
 
 TEST_CASE("matmul agrees with its definition at odd sizes and every layout", "[linalg]") {
-  const std::int64_t sizes[][3] = {{1, 1, 1},  {1, 7, 5},    {5, 7, 1},    {3, 5, 7},      {4, 4, 4},   {17, 1, 19},
+  const std::int64_t sizes[][3] = {{1, 1, 1},   {1, 7, 5},    {5, 7, 1},    {3, 5, 7},       {4, 4, 4},    {17, 1, 19},
                                    {2, 300, 3}, {33, 31, 29}, {64, 64, 64}, {127, 129, 131}, {1, 257, 65}, {200, 3, 1}};
   for (const DType type : {DType::float32, DType::float64})
     for (const auto& [m, k, n] : sizes) {
       const Tensor a = random_in(-1, 1, {m, k}, type, 91), b = random_in(-1, 1, {k, n}, type, 92);
       const Tensor expected = by_definition(a, b);
       const Tensor turned_a = transpose(transpose(a).copy()), turned_b = transpose(transpose(b).copy());
-      const Tensor wide_a = concat({a, a}, 1).index({all, range(0, k)});   // rows with a gap
-      const Tensor tall_b = concat({b, b}, 0).index({range(k, 2 * k)});    // an offset
+      const Tensor wide_a = concat({a, a}, 1).index({all, range(0, k)});                // rows with a gap
+      const Tensor tall_b = concat({b, b}, 0).index({range(k, 2 * k)});                 // an offset
       const Tensor backwards_a = a.index({from(-1, -1)}).copy().index({from(-1, -1)});  // a negative stride
-      const Tensor every_second = stack({b, b}, 2).index({all, all, 0});   // no unit stride
+      const Tensor every_second = stack({b, b}, 2).index({all, all, 0});                // no unit stride
       INFO(m << " x " << k << " x " << n << " " << name(type));
       CHECK(close(matmul(a, b), expected, allowed(type)));
       CHECK(close(matmul(turned_a, b), expected, allowed(type)));
@@ -72,7 +72,8 @@ TEST_CASE("matmul with vectors drops their axis", "[linalg]") {
 }
 
 TEST_CASE("matmul broadcasts leading axes", "[linalg]") {
-  const Tensor a = random_in(-1, 1, {2, 1, 3, 4}, DType::float64, 93), b = random_in(-1, 1, {5, 4, 2}, DType::float64, 94);
+  const Tensor a = random_in(-1, 1, {2, 1, 3, 4}, DType::float64, 93),
+               b = random_in(-1, 1, {5, 4, 2}, DType::float64, 94);
   const Tensor product = matmul(a, b);
   REQUIRE(product.shape() == Shape{2, 5, 3, 2});
   for (std::int64_t i = 0; i < 2; ++i)

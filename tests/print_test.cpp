@@ -30,49 +30,49 @@ void check(const std::vector<Printed>& rows) {
 
 TEST_CASE("values are laid out as NumPy does", "[print]") {
   check({
-    {"a matrix of floats", Tensor{{6.0f, 12.0f}, {12.0f, 26.0f}},
-     R"([[ 6. 12.]
+      {"a matrix of floats", Tensor{{6.0f, 12.0f}, {12.0f, 26.0f}},
+       R"([[ 6. 12.]
  [12. 26.]])"},
-    {"integers of unequal width", Tensor{{1, -20, 300}, {4, 5, 6}},
-     R"([[  1 -20 300]
+      {"integers of unequal width", Tensor{{1, -20, 300}, {4, 5, 6}},
+       R"([[  1 -20 300]
  [  4   5   6]])"},
-    {"fractions of unequal length", Tensor{0.1, 0.25, 2.0, -3.5}, "[ 0.1   0.25  2.   -3.5 ]"},
-    {"thirds in float64", Tensor{1 / 3.0, 2 / 3.0, 1.0}, "[0.33333333 0.66666667 1.        ]"},
-    {"thirds in float32", Tensor{1 / 3.0f, 2 / 3.0f, 1.0f}, "[0.33333334 0.6666667  1.        ]"},
-    {"a tenth in float32", Tensor{0.1f, 0.2f}, "[0.1 0.2]"},
-    {"ten to the eighth", Tensor{1e8, 2e8}, "[1.e+08 2.e+08]"},
-    {"just below ten to the eighth", Tensor{99999999.0, 50000000.0}, "[99999999. 50000000.]"},
-    {"one ten-thousandth", Tensor{0.0001, 0.0002}, "[0.0001 0.0002]"},
-    {"below one ten-thousandth", Tensor{0.00009, 0.0002}, "[9.e-05 2.e-04]"},
-    {"a ratio of a thousand", Tensor{0.001, 1.0}, "[0.001 1.   ]"},
-    {"a ratio of more than a thousand", Tensor{0.001, 1.5}, "[1.0e-03 1.5e+00]"},
-    {"a wide range", Tensor{1e-10, -1.0, 1.23456789012e10}, "[ 1.00000000e-10 -1.00000000e+00  1.23456789e+10]"},
-    {"three digits of exponent", Tensor{1e-100, 1.5, 1e100}, "[1.0e-100 1.5e+000 1.0e+100]"},
-    {"large and fractional", Tensor{123456.0, 1234.5}, "[123456.    1234.5]"},
-    {"nan and infinities", Tensor{kNaN, kInfinity, -kInfinity, 1.5}, "[ nan  inf -inf  1.5]"},
-    {"nan alone", Tensor{kNaN, 1.0}, "[nan  1.]"},
-    {"nothing but infinities", Tensor{kInfinity, -kInfinity}, "[ inf -inf]"},
-    {"negative zero", Tensor{-0.0, 0.0}, "[-0.  0.]"},
-    {"zeros", zeros({2, 2}),
-     R"([[0. 0.]
+      {"fractions of unequal length", Tensor{0.1, 0.25, 2.0, -3.5}, "[ 0.1   0.25  2.   -3.5 ]"},
+      {"thirds in float64", Tensor{1 / 3.0, 2 / 3.0, 1.0}, "[0.33333333 0.66666667 1.        ]"},
+      {"thirds in float32", Tensor{1 / 3.0f, 2 / 3.0f, 1.0f}, "[0.33333334 0.6666667  1.        ]"},
+      {"a tenth in float32", Tensor{0.1f, 0.2f}, "[0.1 0.2]"},
+      {"ten to the eighth", Tensor{1e8, 2e8}, "[1.e+08 2.e+08]"},
+      {"just below ten to the eighth", Tensor{99999999.0, 50000000.0}, "[99999999. 50000000.]"},
+      {"one ten-thousandth", Tensor{0.0001, 0.0002}, "[0.0001 0.0002]"},
+      {"below one ten-thousandth", Tensor{0.00009, 0.0002}, "[9.e-05 2.e-04]"},
+      {"a ratio of a thousand", Tensor{0.001, 1.0}, "[0.001 1.   ]"},
+      {"a ratio of more than a thousand", Tensor{0.001, 1.5}, "[1.0e-03 1.5e+00]"},
+      {"a wide range", Tensor{1e-10, -1.0, 1.23456789012e10}, "[ 1.00000000e-10 -1.00000000e+00  1.23456789e+10]"},
+      {"three digits of exponent", Tensor{1e-100, 1.5, 1e100}, "[1.0e-100 1.5e+000 1.0e+100]"},
+      {"large and fractional", Tensor{123456.0, 1234.5}, "[123456.    1234.5]"},
+      {"nan and infinities", Tensor{kNaN, kInfinity, -kInfinity, 1.5}, "[ nan  inf -inf  1.5]"},
+      {"nan alone", Tensor{kNaN, 1.0}, "[nan  1.]"},
+      {"nothing but infinities", Tensor{kInfinity, -kInfinity}, "[ inf -inf]"},
+      {"negative zero", Tensor{-0.0, 0.0}, "[-0.  0.]"},
+      {"zeros", zeros({2, 2}),
+       R"([[0. 0.]
  [0. 0.]])"},
-    {"bools", Tensor{{true, false}, {false, false}},
-     R"([[ True False]
+      {"bools", Tensor{{true, false}, {false, false}},
+       R"([[ True False]
  [False False]])"},
-    {"bytes", Tensor{1, 20, 255}.to(DType::uint8), "[  1  20 255]"},
-    {"a negative column", Tensor{{-1.0}, {10.5}},
-     R"([[-1. ]
+      {"bytes", Tensor{1, 20, 255}.to(DType::uint8), "[  1  20 255]"},
+      {"a negative column", Tensor{{-1.0}, {10.5}},
+       R"([[-1. ]
  [10.5]])"},
-    {"three axes", reshape(arange(12), {2, 3, 2}),
-     R"([[[ 0  1]
+      {"three axes", reshape(arange(12), {2, 3, 2}),
+       R"([[[ 0  1]
   [ 2  3]
   [ 4  5]]
 
  [[ 6  7]
   [ 8  9]
   [10 11]]])"},
-    {"four axes", reshape(arange(8), {2, 2, 2, 1}),
-     R"([[[[0]
+      {"four axes", reshape(arange(8), {2, 2, 2, 1}),
+       R"([[[[0]
    [1]]
 
   [[2]
@@ -84,74 +84,76 @@ TEST_CASE("values are laid out as NumPy does", "[print]") {
 
   [[6]
    [7]]]])"},
-    {"a transposed view", transpose(Tensor{{1, 2, 3}, {4, 5, 6}}),
-     R"([[1 4]
+      {"a transposed view", transpose(Tensor{{1, 2, 3}, {4, 5, 6}}),
+       R"([[1 4]
  [2 5]
  [3 6]])"},
-    {"a single float", Tensor(3.0), "3.0"},
-    {"a single fraction", Tensor(2.5f), "2.5"},
-    {"a single integer", Tensor(7), "7"},
-    {"a single bool", Tensor(true), "True"},
-    {"a single nan", Tensor(kNaN), "nan"},
-    {"no elements", zeros({0}), "[]"},
-    {"no rows", zeros({0, 3}), "[]"},
-    {"no columns", zeros({2, 0}), "[]"},
+      {"a single float", Tensor(3.0), "3.0"},
+      {"a single fraction", Tensor(2.5f), "2.5"},
+      {"a single integer", Tensor(7), "7"},
+      {"a single bool", Tensor(true), "True"},
+      {"a single nan", Tensor(kNaN), "nan"},
+      {"no elements", zeros({0}), "[]"},
+      {"no rows", zeros({0, 3}), "[]"},
+      {"no columns", zeros({2, 0}), "[]"},
   });
 }
 
 TEST_CASE("long rows are broken as NumPy does", "[print]") {
   check({
-    {"a long row of integers", arange(40),
-     R"([ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
+      {"a long row of integers", arange(40),
+       R"([ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23
  24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39])"},
-    {"long rows of integers", reshape(arange(60) * 1000, {2, 30}),
-     R"([[    0  1000  2000  3000  4000  5000  6000  7000  8000  9000 10000 11000
+      {"long rows of integers", reshape(arange(60) * 1000, {2, 30}),
+       R"([[    0  1000  2000  3000  4000  5000  6000  7000  8000  9000 10000 11000
   12000 13000 14000 15000 16000 17000 18000 19000 20000 21000 22000 23000
   24000 25000 26000 27000 28000 29000]
  [30000 31000 32000 33000 34000 35000 36000 37000 38000 39000 40000 41000
   42000 43000 44000 45000 46000 47000 48000 49000 50000 51000 52000 53000
   54000 55000 56000 57000 58000 59000]])"},
-    {"a long row of floats", linspace(0, 1, 12, {.dtype = DType::float64}),
-     R"([0.         0.09090909 0.18181818 0.27272727 0.36363636 0.45454545
+      {"a long row of floats", linspace(0, 1, 12, {.dtype = DType::float64}),
+       R"([0.         0.09090909 0.18181818 0.27272727 0.36363636 0.45454545
  0.54545455 0.63636364 0.72727273 0.81818182 0.90909091 1.        ])"},
-    {"long rows of floats", reshape(arange(-8, 13).to(DType::float64) / 4, {1, 21}),
-     R"([[-2.   -1.75 -1.5  -1.25 -1.   -0.75 -0.5  -0.25  0.    0.25  0.5   0.75
+      {"long rows of floats", reshape(arange(-8, 13).to(DType::float64) / 4, {1, 21}),
+       R"([[-2.   -1.75 -1.5  -1.25 -1.   -0.75 -0.5  -0.25  0.    0.25  0.5   0.75
    1.    1.25  1.5   1.75  2.    2.25  2.5   2.75  3.  ]])"},
-    {"a long row of bools", less(arange(20), 3),
-     R"([ True  True  True False False False False False False False False False
+      {"a long row of bools", less(arange(20), 3),
+       R"([ True  True  True False False False False False False False False False
  False False False False False False False False])"},
   });
 }
 
 TEST_CASE("more than a thousand values are summarised as NumPy does", "[print]") {
   check({
-    {"a thousand and one numbers", arange(1001), "[   0    1    2 ...  998  999 1000]"},
-    {"a thousand and one floats", arange(0, 1001).to(DType::float64) / 8, "[  0.      0.125   0.25  ... 124.75  124.875 125.   ]"},
-    {"many rows and columns", reshape(arange(1400), {7, 200}),
-     R"([[   0    1    2 ...  197  198  199]
+      {"a thousand and one numbers", arange(1001), "[   0    1    2 ...  998  999 1000]"},
+      {"a thousand and one floats", arange(0, 1001).to(DType::float64) / 8,
+       "[  0.      0.125   0.25  ... 124.75  124.875 125.   ]"},
+      {"many rows and columns", reshape(arange(1400), {7, 200}),
+       R"([[   0    1    2 ...  197  198  199]
  [ 200  201  202 ...  397  398  399]
  [ 400  401  402 ...  597  598  599]
  ...
  [ 800  801  802 ...  997  998  999]
  [1000 1001 1002 ... 1197 1198 1199]
  [1200 1201 1202 ... 1397 1398 1399]])"},
-    {"six rows of many columns", reshape(arange(1200), {6, 200}),
-     R"([[   0    1    2 ...  197  198  199]
+      {"six rows of many columns", reshape(arange(1200), {6, 200}),
+       R"([[   0    1    2 ...  197  198  199]
  [ 200  201  202 ...  397  398  399]
  [ 400  401  402 ...  597  598  599]
  [ 600  601  602 ...  797  798  799]
  [ 800  801  802 ...  997  998  999]
  [1000 1001 1002 ... 1197 1198 1199]])"},
-    {"many rows of two columns", reshape(arange(1200), {600, 2}),
-     R"([[   0    1]
+      {"many rows of two columns", reshape(arange(1200), {600, 2}),
+       R"([[   0    1]
  [   2    3]
  [   4    5]
  ...
  [1194 1195]
  [1196 1197]
  [1198 1199]])"},
-    {"a leading axis of one", reshape(arange(1002), {1, 1002}), "[[   0    1    2 ...  999 1000 1001]]"},
-    {"summarised floats of which some are not shown", concat({zeros({500}), full({1}, 1e10f), zeros({600})}), "[0. 0. 0. ... 0. 0. 0.]"},
+      {"a leading axis of one", reshape(arange(1002), {1, 1002}), "[[   0    1    2 ...  999 1000 1001]]"},
+      {"summarised floats of which some are not shown", concat({zeros({500}), full({1}, 1e10f), zeros({600})}),
+       "[0. 0. 0. ... 0. 0. 0.]"},
   });
   const std::string thousand = to_string(arange(1000));
   CHECK(thousand.find("...") == std::string::npos);  // a thousand are still shown in full
@@ -161,7 +163,7 @@ TEST_CASE("more than a thousand values are summarised as NumPy does", "[print]")
 TEST_CASE("a summarised cube shows three items at both ends of each axis", "[print]") {
   const Tensor cube = reshape(arange(1331), {11, 11, 11});
   CHECK(to_string(cube) == with_trailer(cube,
-     R"([[[   0    1    2 ...    8    9   10]
+                                        R"([[[   0    1    2 ...    8    9   10]
   [  11   12   13 ...   19   20   21]
   [  22   23   24 ...   30   31   32]
   ...

@@ -16,9 +16,12 @@ struct Reducing {
   Axes axes;
   bool reduced[3];
 };
-const Reducing ways[] = {{"all axes", {}, {true, true, true}},         {"axis 0", 0, {true, false, false}},
-                         {"axis 1", 1, {false, true, false}},           {"axis -1", -1, {false, false, true}},
-                         {"axes 0 and 1", {0, 1}, {true, true, false}}, {"axes 2 and 0", {2, 0}, {true, false, true}},
+const Reducing ways[] = {{"all axes", {}, {true, true, true}},
+                         {"axis 0", 0, {true, false, false}},
+                         {"axis 1", 1, {false, true, false}},
+                         {"axis -1", -1, {false, false, true}},
+                         {"axes 0 and 1", {0, 1}, {true, true, false}},
+                         {"axes 2 and 0", {2, 0}, {true, false, true}},
                          {"axes -1 and -2", {-1, -2}, {false, true, true}}};
 
 /// Folds x [a, b, c] by hand; `f` is called with the running value and the next one.
@@ -192,7 +195,7 @@ TEST_CASE("softmax and its relatives do not overflow, and shifting changes nothi
   const Tensor large = {1000.0, 1001.0, 1002.0};
   CHECK(close(softmax(large), softmax(Tensor{0.0, 1.0, 2.0}), tolerance::roundings64));
   CHECK(close(logsumexp(large), Tensor(1002.4076059644443), tolerance::roundings64));  // 1002 + log(1 + 1/e + 1/e^2)
-  CHECK(same(log_softmax(Tensor{0.0, -2000.0}), {0.0, -2000.0}));  // log(softmax) would be -inf
+  CHECK(same(log_softmax(Tensor{0.0, -2000.0}), {0.0, -2000.0}));                      // log(softmax) would be -inf
   CHECK(same(softmax(Tensor{-kInfinity, 0.0}), {0.0, 1.0}));
   CHECK(number(logsumexp(Tensor{-kInfinity, -kInfinity})) == -kInfinity);
   CHECK(number(logsumexp(Tensor{kInfinity, 0.0})) == kInfinity);

@@ -104,7 +104,8 @@ TEST_CASE("concat puts parts one after another", "[shaping]") {
   CHECK(same(concat({a, zeros({2, 0}, {.dtype = DType::int32}), a}, -1), {{1, 2, 1, 2}, {3, 4, 3, 4}}));
   CHECK(same(concat({a}), a));
   CHECK_FALSE(concat({a}).shares_storage(a));
-  CHECK(same(concat({Tensor{1}, from_vector(std::vector<std::int64_t>{2})}), from_vector(std::vector<std::int64_t>{1, 2})));
+  CHECK(same(concat({Tensor{1}, from_vector(std::vector<std::int64_t>{2})}),
+             from_vector(std::vector<std::int64_t>{1, 2})));
   CHECK(concat(std::vector<Tensor>(5, zeros({0, 3}))).shape() == Shape{0, 3});
 }
 

@@ -96,8 +96,7 @@ double relative_error(const Tensor& actual, const Tensor& expected) {
 }
 
 bool same(const Tensor& actual, const Tensor& expected) {
-  bool equal_so_far =
-      actual.defined() && actual.shape() == expected.shape() && actual.dtype() == expected.dtype();
+  bool equal_so_far = actual.defined() && actual.shape() == expected.shape() && actual.dtype() == expected.dtype();
   if (equal_so_far) {
     const std::vector<double> a = values(actual), e = values(expected);
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -118,7 +117,8 @@ bool close(const Tensor& actual, const Tensor& expected, double tolerance) {
 Message split_message(const std::string& what) {
   const std::size_t open = what.rfind(" (");
   const std::size_t colon = what.rfind(':');
-  if (open == std::string::npos || colon == std::string::npos || colon < open || what.back() != ')') return {what, "", 0};
+  if (open == std::string::npos || colon == std::string::npos || colon < open || what.back() != ')')
+    return {what, "", 0};
   const std::string digits = what.substr(colon + 1, what.size() - colon - 2);
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return {what, "", 0};
   return {what.substr(0, open), what.substr(open + 2, colon - open - 2),

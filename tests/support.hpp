@@ -93,14 +93,15 @@ struct Message {
 };
 Message split_message(const std::string& what);
 
-inline constexpr unsigned kNoPlace = 0;  ///< for calls that cannot know their caller: x[i], x += y, x.at<T>(i). Not checked.
+inline constexpr unsigned kNoPlace =
+    0;  ///< for calls that cannot know their caller: x[i], x += y, x.at<T>(i). Not checked.
 
 /// A call that must fail, and how.
 struct ErrorRow {
   unsigned line;                         ///< __LINE__ of the call, or kNoPlace
   std::string (*catch_it)(const Call&);  ///< message_of<the expected type>
   Call call;
-  std::string message;                   ///< word for word, without the place
+  std::string message;  ///< word for word, without the place
 };
 /// Runs every row twice: once for type, text and place, once to see that no memory is lost.
 void check_errors(const std::vector<ErrorRow>& rows, const std::string& file);

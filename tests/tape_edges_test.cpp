@@ -28,12 +28,21 @@ TEST_CASE("a source in the middle of a computation gets its gradient, whatever m
       {"sum", [](const Tensor& t) { return sum(t, 0); }},
       {"reshape", [](const Tensor& t) { return reshape(t, {4}); }},
       {"transpose", [](const Tensor& t) { return transpose(t); }},
-      {"index", [](const Tensor& t) { return t.index({all, 1}); }},
+      {"index",
+       [](const Tensor& t) {
+         return t.index({all, 1});
+       }},
       {"clip", [](const Tensor& t) { return clip(t, 0, 3); }},
       {"softmax", [](const Tensor& t) { return softmax(t); }},
-      {"gather", [](const Tensor& t) { return gather(t, Tensor{1, 0, 1}); }},
+      {"gather",
+       [](const Tensor& t) {
+         return gather(t, Tensor{1, 0, 1});
+       }},
       {"matmul", [](const Tensor& t) { return matmul(t, t); }},
-      {"concat", [](const Tensor& t) { return concat({t, t}); }},
+      {"concat",
+       [](const Tensor& t) {
+         return concat({t, t});
+       }},
       {"logsumexp", [](const Tensor& t) { return logsumexp(t, 1); }},
   };
   for (const auto& [name, make] : makers) {
@@ -42,9 +51,9 @@ TEST_CASE("a source in the middle of a computation gets its gradient, whatever m
     tape.watch(x);
     const Tensor h = make(x);
     const Tensor y = sum(h * h);
-    CHECK(same(tape.gradient(y, h), 2 * h));           // d(h*h)/dh
-    CHECK(same(tape.gradient(y, y), Tensor(1.0)));     // of a target for itself
-    const auto [dh, dx] = tape.gradient(y, h, x);      // both, one above the other
+    CHECK(same(tape.gradient(y, h), 2 * h));        // d(h*h)/dh
+    CHECK(same(tape.gradient(y, y), Tensor(1.0)));  // of a target for itself
+    const auto [dh, dx] = tape.gradient(y, h, x);   // both, one above the other
     CHECK(same(dh, 2 * h));
     CHECK(dx.shape() == x.shape());
   }
@@ -64,7 +73,8 @@ TEST_CASE("one stretched gradient reduces to every shape it came from", "[tape]"
   const Tensor x = uniform({3, 4}, 1, 2, default_rng(), {DType::float64});
   for (const Shape& shape : {Shape{4}, Shape{3, 1}, Shape{1, 4}, Shape{}, Shape{1}, Shape{2, 1, 4}}) {
     const Tensor b = ones(shape, {DType::float64});
-    const double share = static_cast<double>(std::max<std::int64_t>(12, shape.rank() == 3 ? 24 : 12)) / static_cast<double>(shape.numel());
+    const double share = static_cast<double>(std::max<std::int64_t>(12, shape.rank() == 3 ? 24 : 12)) /
+                         static_cast<double>(shape.numel());
     INFO(to_string(shape));
     CHECK(same(slope_of_sum([&](const Tensor& t) { return x + t; }, b), full(shape, share, {DType::float64})));
   }
@@ -171,9 +181,7 @@ TEST_CASE("memory that runs out in the middle of an operation leaves the tape as
     try {
       const Tensor z = log_softmax(transpose(reshape(y + cast(ones({1}), DType::float64), {256, 256})), 0);
       break;
-    } catch (const OutOfMemoryError&) {
-      CHECK(tape.size() == 1);
-    }
+    } catch (const OutOfMemoryError&) { CHECK(tape.size() == 1); }
     memory::release_cache();
   }
   memory::set_limit(cpu(), 0);

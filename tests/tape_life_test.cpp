@@ -97,8 +97,8 @@ TEST_CASE("an inner tape can be asked after more was recorded on the outer one",
   outer.watch(x);
   inner.watch(x);
   const Tensor y = x * x * x;
-  const Tensor first = inner.gradient(y, x);  // 3 x^2
-  const Tensor mixed = first * y;             // 3 x^5
+  const Tensor first = inner.gradient(y, x);       // 3 x^2
+  const Tensor mixed = first * y;                  // 3 x^5
   CHECK(number(outer.gradient(mixed, x)) == 240);  // 15 x^4
   CHECK(number(inner.gradient(mixed, x)) == 144);  // `first` was not recorded by inner itself: first * 3 x^2
 }
@@ -272,10 +272,10 @@ TEST_CASE("a tape keeps what its gradients need, and no more", "[tape]") {
   CHECK(kept_by([&] { return x * 3; }) == 4);  // the number
   CHECK(kept_by([&] { return sum(x); }) == 0);
   CHECK(kept_by([&] { return reshape(x, {32, 32}); }) == 0);
-  CHECK(kept_by([&] { return exp(x); }) == 4096);      // the result
-  CHECK(kept_by([&] { return square(x); }) == 4096);   // the operand
-  CHECK(kept_by([&] { return x * y; }) == 2 * 4096);   // both operands
-  CHECK(kept_by([&] { return x * x; }) == 4096);       // one storage counts once
+  CHECK(kept_by([&] { return exp(x); }) == 4096);     // the result
+  CHECK(kept_by([&] { return square(x); }) == 4096);  // the operand
+  CHECK(kept_by([&] { return x * y; }) == 2 * 4096);  // both operands
+  CHECK(kept_by([&] { return x * x; }) == 4096);      // one storage counts once
 }
 
 TEST_CASE("a tape prints one line an operation, each with the line of its operator", "[tape]") {

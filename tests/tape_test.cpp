@@ -154,7 +154,7 @@ TEST_CASE("a source may stand in the middle of a computation", "[tape]") {
   tape.watch(x);
   const Tensor h = x * x, y = h * h * x;
   const auto [dh, dx] = tape.gradient(y, h, x);
-  CHECK(number(dh) == 2 * 4 * 2);           // 2*h*x
+  CHECK(number(dh) == 2 * 4 * 2);          // 2*h*x
   CHECK(number(dx) == 5 * 2 * 2 * 2 * 2);  // 5*x^4: the whole path, though h is a source too
 }
 

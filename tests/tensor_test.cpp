@@ -106,7 +106,8 @@ TEST_CASE("from_memory shares, and releases when the last view is gone", "[tenso
   {
     Tensor row;
     {
-      Tensor x = from_memory(memory_of_another, {2, 2}, [](void* count) { ++*static_cast<int*>(count); }, &released);
+      Tensor x = from_memory(
+          memory_of_another, {2, 2}, [](void* count) { ++*static_cast<int*>(count); }, &released);
       x.set(9.0f, 0, 0);
       row = x[1];
     }

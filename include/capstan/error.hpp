@@ -23,22 +23,49 @@ class Error : public std::exception {
 };
 
 /// Ranks, sizes or axes do not fit.
-class ShapeError : public Error { public: using Error::Error; };
+class ShapeError : public Error {
+ public:
+  using Error::Error;
+};
 /// Element types do not fit, or an operation is not defined for them.
-class DTypeError : public Error { public: using Error::Error; };
+class DTypeError : public Error {
+ public:
+  using Error::Error;
+};
 /// Arguments on different devices, or a device that this build or machine does not have.
-class DeviceError : public Error { public: using Error::Error; };
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+};
 /// An index is out of range.
-class IndexError : public Error { public: using Error::Error; };
+class IndexError : public Error {
+ public:
+  using Error::Error;
+};
 /// A gradient tape was used against its rules.
-class TapeError : public Error { public: using Error::Error; };
+class TapeError : public Error {
+ public:
+  using Error::Error;
+};
 /// A value is NaN, infinite or outside an operation's domain where that was asked to be an error.
-class NumericError : public Error { public: using Error::Error; };
+class NumericError : public Error {
+ public:
+  using Error::Error;
+};
 /// A file is missing, truncated or malformed.
-class IoError : public Error { public: using Error::Error; };
+class IoError : public Error {
+ public:
+  using Error::Error;
+};
 /// Memory ran out or a limit set with `memory::set_limit` was reached.
-class OutOfMemoryError : public Error { public: using Error::Error; };
+class OutOfMemoryError : public Error {
+ public:
+  using Error::Error;
+};
 /// A library below Capstan (BLAS, CUDA) reported a failure.
-class BackendError : public Error { public: using Error::Error; };
+class BackendError : public Error {
+ public:
+  using Error::Error;
+};
 
 }  // namespace capstan

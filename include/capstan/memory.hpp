@@ -8,10 +8,10 @@ namespace capstan CAPSTAN_PUBLIC {
 namespace memory {
 
 struct Stats {
-  std::int64_t in_use = 0;          ///< bytes of blocks that tensors, tapes and temporaries hold now
-  std::int64_t cached = 0;          ///< bytes kept for reuse
-  std::int64_t reserved = 0;        ///< bytes taken from the system: in_use + cached
-  std::int64_t peak_reserved = 0;   ///< the most that `reserved` has been since `reset_peak`
+  std::int64_t in_use = 0;              ///< bytes of blocks that tensors, tapes and temporaries hold now
+  std::int64_t cached = 0;              ///< bytes kept for reuse
+  std::int64_t reserved = 0;            ///< bytes taken from the system: in_use + cached
+  std::int64_t peak_reserved = 0;       ///< the most that `reserved` has been since `reset_peak`
   std::int64_t system_allocations = 0;  ///< times that the system was asked for memory, ever
 };
 

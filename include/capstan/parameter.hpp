@@ -18,7 +18,7 @@ class Parameter : public Tensor {
   explicit Parameter(Tensor initial, Where where = Where::current());
   /// A single value, shape [].
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   explicit Parameter(T value, Where where = Where::current()) : Parameter(Tensor(value), where) {}
 
   Parameter(const Parameter& other);

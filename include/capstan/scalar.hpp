@@ -15,11 +15,14 @@ class Scalar {
   enum class Kind : std::uint8_t { boolean, integer, floating };
 
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   constexpr Scalar(T value) noexcept
-      : floating_(static_cast<double>(value)), integer_(std::is_floating_point_v<T> ? 0 : static_cast<std::int64_t>(value)),
+      : floating_(static_cast<double>(value)),
+        integer_(std::is_floating_point_v<T> ? 0 : static_cast<std::int64_t>(value)),
         too_large_(std::is_unsigned_v<T> && sizeof(T) == 8 && value > static_cast<T>(INT64_MAX)),
-        kind_(std::is_same_v<T, bool> ? Kind::boolean : std::is_integral_v<T> ? Kind::integer : Kind::floating) {}
+        kind_(std::is_same_v<T, bool> ? Kind::boolean
+              : std::is_integral_v<T> ? Kind::integer
+                                      : Kind::floating) {}
 
   constexpr Kind kind() const noexcept { return kind_; }
   /// An unsigned integer above what int64 holds.

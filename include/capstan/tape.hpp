@@ -14,12 +14,12 @@ namespace capstan CAPSTAN_PUBLIC {
 enum class Unconnected : std::uint8_t { undefined, zeros };
 
 struct TapeOptions {
-  bool persistent = false;        ///< allow several calls of `gradient`; keeps everything until reset or destruction
-  bool watch_parameters = true;   ///< watch every trainable Parameter that an operation uses
+  bool persistent = false;       ///< allow several calls of `gradient`; keeps everything until reset or destruction
+  bool watch_parameters = true;  ///< watch every trainable Parameter that an operation uses
 };
 
 struct GradientOptions {
-  Tensor output_gradient = {};       ///< gradient of something with respect to the target; ones if undefined
+  Tensor output_gradient = {};  ///< gradient of something with respect to the target; ones if undefined
   Unconnected unconnected = Unconnected::undefined;
 };
 
@@ -51,8 +51,8 @@ class GradientTape {
   /// Throws TapeError   a second call without `persistent`; a target that is not on the tape (none of what it was
   ///                    computed from was watched); a saved value that was changed in place, naming both lines
   ///        DTypeError  a target or source that is not floating        ShapeError  output_gradient does not fit
-  std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources, const GradientOptions& options = {},
-                               Where where = Where::current());
+  std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources,
+                               const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
                                const GradientOptions& options = {}, Where where = Where::current()) {
     return gradient(target, std::span<const Tensor>(sources), options, where);
@@ -66,8 +66,10 @@ class GradientTape {
                   Where where = Where::current());
   /// Two or more sources, for structured bindings: `auto [dx, dy] = tape.gradient(f, x, y);`
   template <class... More>
-    requires(sizeof...(More) >= 1 && (std::is_convertible_v<const More&, const Tensor&> && ...))
-  std::array<Tensor, 1 + sizeof...(More)> gradient(const Operand& target, const Tensor& first, const More&... more) {
+  requires(sizeof...(More) >= 1 && (std::is_convertible_v<const More&, const Tensor&> &&
+                                    ...)) std::array<Tensor, 1 + sizeof...(More)> gradient(const Operand& target,
+                                                                                           const Tensor& first,
+                                                                                           const More&... more) {
     const Tensor sources[] = {first, static_cast<const Tensor&>(more)...};
     std::array<Tensor, 1 + sizeof...(More)> result;
     gradient_into(target.tensor, sources, result.data(), {}, target.where);
@@ -103,8 +105,8 @@ class GradientTape {
   friend CAPSTAN_PUBLIC std::ostream& operator<<(std::ostream& out, const GradientTape& tape);
 
  private:
-  void gradient_into(const Tensor& target, std::span<const Tensor> sources, Tensor* result, const GradientOptions& options,
-                     Where where);
+  void gradient_into(const Tensor& target, std::span<const Tensor> sources, Tensor* result,
+                     const GradientOptions& options, Where where);
   struct TapeState* state_ = nullptr;  // owned; hidden in autograd/tape.hpp
 };
 

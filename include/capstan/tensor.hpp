@@ -32,7 +32,7 @@ struct Position {
 class NestedList {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   constexpr NestedList(T value) noexcept : value_(value), dtype_(literal_dtype<T>()), leaf_(true) {}
   constexpr NestedList(std::initializer_list<NestedList> items) noexcept : value_(0), items_(items), leaf_(false) {}
 
@@ -74,7 +74,7 @@ class Tensor {
   Tensor(std::initializer_list<NestedList> rows, Where where = Where::current());
   /// A single value, shape []. Explicit, so that a number beside a tensor stays a Scalar.
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   explicit Tensor(T value) : Tensor(NestedList(value)) {}
 
   Tensor(const Tensor& other) noexcept;
@@ -89,11 +89,11 @@ class Tensor {
   const Shape& shape(Where where = Where::current()) const;
   int rank(Where where = Where::current()) const;
   std::int64_t numel(Where where = Where::current()) const;
-  std::int64_t size(int axis, Where where = Where::current()) const;  ///< negative counts from the end; IndexError
+  std::int64_t size(int axis, Where where = Where::current()) const;    ///< negative counts from the end; IndexError
   std::int64_t stride(int axis, Where where = Where::current()) const;  ///< in elements; IndexError
   DType dtype(Where where = Where::current()) const;
   Device device(Where where = Where::current()) const;
-  bool is_contiguous(Where where = Where::current()) const;  ///< row-major without gaps
+  bool is_contiguous(Where where = Where::current()) const;                          ///< row-major without gaps
   bool is_same(const Tensor& other) const noexcept { return impl_ == other.impl_; }  ///< the very same tensor
   bool shares_storage(const Tensor& other) const noexcept;
   std::uint32_t version(Where where = Where::current()) const;  ///< counts writes to the storage; views share it
@@ -147,8 +147,8 @@ class Tensor {
   void index_put(std::initializer_list<Index> indices, const Tensor& value, Where where = Where::current());
   void index_put(std::initializer_list<Index> indices, Scalar value, Where where = Where::current());
 
-  Tensor copy(Where where = Where::current()) const;        ///< own contiguous elements
-  Tensor contiguous(Where where = Where::current()) const;  ///< itself if contiguous, a copy otherwise
+  Tensor copy(Where where = Where::current()) const;               ///< own contiguous elements
+  Tensor contiguous(Where where = Where::current()) const;         ///< itself if contiguous, a copy otherwise
   Tensor to(DType dtype, Where where = Where::current()) const;    ///< itself if it has that type; see `cast`
   Tensor to(Device device, Where where = Where::current()) const;  ///< itself if it is there; DeviceError
 
@@ -165,7 +165,11 @@ class Tensor {
 
   TensorImpl* impl() const noexcept { return impl_; }
   /// Takes over one reference. For the library itself.
-  static Tensor adopt(TensorImpl* impl) noexcept { Tensor t; t.impl_ = impl; return t; }
+  static Tensor adopt(TensorImpl* impl) noexcept {
+    Tensor t;
+    t.impl_ = impl;
+    return t;
+  }
 
  private:
   explicit Tensor(const NestedList& value);
@@ -194,7 +198,9 @@ struct Range {
   std::int64_t begin = kOpen, end = kOpen, step = 1;
 };
 /// Elements begin, begin+step, ... before end. A step of 0 is an IndexError when used; negative steps walk backwards.
-constexpr Range range(std::int64_t begin, std::int64_t end, std::int64_t step = 1) noexcept { return {begin, end, step}; }
+constexpr Range range(std::int64_t begin, std::int64_t end, std::int64_t step = 1) noexcept {
+  return {begin, end, step};
+}
 constexpr Range from(std::int64_t begin, std::int64_t step = 1) noexcept { return {begin, Range::kOpen, step}; }
 constexpr Range until(std::int64_t end, std::int64_t step = 1) noexcept { return {Range::kOpen, end, step}; }
 
@@ -234,8 +240,8 @@ struct RightOperand {
   Where where;
   RightOperand(const Tensor& t, Where w = Where::current()) noexcept : tensor(&t), where(w) {}
   template <class T>
-    requires std::is_arithmetic_v<T>
-  RightOperand(T v, Where w = Where::current()) noexcept : value(v), where(w) {}
+  requires std::is_arithmetic_v<T> RightOperand(T v, Where w = Where::current())
+  noexcept : value(v), where(w) {}
 };
 struct RightTensor {
   const Tensor& tensor;
@@ -246,8 +252,8 @@ struct ScalarOperand {
   Scalar value;
   Where where;
   template <class T>
-    requires std::is_arithmetic_v<T>
-  ScalarOperand(T v, Where w = Where::current()) noexcept : value(v), where(w) {}
+  requires std::is_arithmetic_v<T> ScalarOperand(T v, Where w = Where::current())
+  noexcept : value(v), where(w) {}
 };
 
 }  // namespace capstan

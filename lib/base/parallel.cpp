@@ -173,9 +173,7 @@ Pool* acquire_pool() noexcept {
 
 }  // namespace
 
-bool splits(std::int64_t count, std::int64_t grain) noexcept {
-  return count > grain && !inside_loop && threads() > 1;
-}
+bool splits(std::int64_t count, std::int64_t grain) noexcept { return count > grain && !inside_loop && threads() > 1; }
 
 void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept {
   Pool* pool = acquire_pool();
@@ -204,7 +202,8 @@ int threads() noexcept {
 }
 
 void set_threads(int count, Where where) {
-  if (count < 1) base::fail<Error>(where, "set_threads: ", count, " threads were asked for; the count must be at least 1.");
+  if (count < 1)
+    base::fail<Error>(where, "set_threads: ", count, " threads were asked for; the count must be at least 1.");
   base::budget.store(count < 1024 ? count : 1024, std::memory_order_relaxed);
 }
 

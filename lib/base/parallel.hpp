@@ -23,9 +23,12 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) noexcept 
     body(std::int64_t{0}, count);
     return;
   }
-  parallel_ranges(count, grain, [](void* context, std::int64_t begin, std::int64_t end) {
-    (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end);
-  }, const_cast<void*>(static_cast<const void*>(&body)));
+  parallel_ranges(
+      count, grain,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        (*static_cast<std::remove_reference_t<Body>*>(context))(begin, end);
+      },
+      const_cast<void*>(static_cast<const void*>(&body)));
 }
 
 }  // namespace capstan::base

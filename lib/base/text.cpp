@@ -22,7 +22,8 @@ void append(std::string& text, const Scalar& part) {
 
 std::string to_string(Where where) {
   std::string_view file = where.file_name();
-  if (const std::size_t slash = file.find_last_of("/\\"); slash != std::string_view::npos) file.remove_prefix(slash + 1);
+  if (const std::size_t slash = file.find_last_of("/\\"); slash != std::string_view::npos)
+    file.remove_prefix(slash + 1);
   return join(file, ":", std::int64_t{where.line()});
 }
 

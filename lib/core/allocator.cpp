@@ -191,10 +191,10 @@ bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
 [[noreturn]] void out_of_memory(std::int64_t bytes, Where where) {
   const memory::Stats now = cpu_memory_stats();
   const std::int64_t limit = shared().limit;
-  base::fail<OutOfMemoryError>(where, "allocate: ", bytes, " bytes on cpu were asked for with ", now.in_use, " in use and ",
-                               now.cached, " cached; ",
-                               limit > 0 ? base::join("the limit is ", limit, " (memory::set_limit).")
-                                         : std::string("the system has no more."));
+  base::fail<OutOfMemoryError>(
+      where, "allocate: ", bytes, " bytes on cpu were asked for with ", now.in_use, " in use and ", now.cached,
+      " cached; ",
+      limit > 0 ? base::join("the limit is ", limit, " (memory::set_limit).") : std::string("the system has no more."));
 }
 
 void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
@@ -230,7 +230,8 @@ void answer_release_request(ThreadCache& cache) noexcept {
 void* allocate_slowly(int index, std::int64_t asked, Where where) {
   ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
   Shared& all = shared();
-  if (cache != nullptr && cache->seen_requests != release_requests.load(std::memory_order_relaxed)) answer_release_request(*cache);
+  if (cache != nullptr && cache->seen_requests != release_requests.load(std::memory_order_relaxed))
+    answer_release_request(*cache);
   if (cache != nullptr) {
     const std::lock_guard lock(all.mutex);
     if (!refill(*cache, all, index)) cache = nullptr;
@@ -262,7 +263,8 @@ void* allocate(std::int64_t bytes, Where where) {
   } else {
     block = allocate_slowly(index, bytes, where);
   }
-  if (poison.load(std::memory_order_relaxed)) [[unlikely]] fill_with_poison(block, class_bytes(index));
+  if (poison.load(std::memory_order_relaxed)) [[unlikely]]
+    fill_with_poison(block, class_bytes(index));
   return block;
 }
 
@@ -284,7 +286,8 @@ void deallocate(void* block, std::int64_t bytes) noexcept {
   bin.head = free_block;
   ++bin.count;
   cache->add_cached(size);
-  if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]] answer_release_request(*cache);
+  if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]]
+    answer_release_request(*cache);
   else if (bin.count > thread_bin_limit(size)) [[unlikely]] cache->flush(index, bin.count / 2);
 }
 

@@ -16,8 +16,8 @@ enum class RandomKind : std::uint8_t { uniform, normal, truncated_normal, bernou
 struct RandomTask {
   RandomKind kind;
   std::uint64_t seed, first_block;
-  double a, b;                 // low and high, mean and standard deviation, or probability
-  std::int64_t low, high;      // integers
+  double a, b;             // low and high, mean and standard deviation, or probability
+  std::int64_t low, high;  // integers
 };
 /// Blocks of the generator that a task of `count` elements uses.
 std::int64_t random_blocks(RandomKind kind, std::int64_t count) noexcept;
@@ -29,7 +29,7 @@ struct RnnForward {
 struct RnnBackward {
   const TensorImpl &x, &h0, &wx, &wh, &h;
   const TensorImpl *grad, *grad_last;  // of all steps and of the last; either may be null
-  TensorImpl *dx;                      // null if not needed
+  TensorImpl* dx;                      // null if not needed
   TensorImpl &dh0, &dwx, &dwh, &db;
   bool relu;
 };

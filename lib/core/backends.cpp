@@ -14,7 +14,9 @@ int cuda_device_count() noexcept { return 0; }
 namespace {
 [[noreturn]] void no_cuda(const char* op, Device device, Where where) {
 #if CAPSTAN_HAS_CUDA
-  base::fail<DeviceError>(where, op, ": ", device, " was asked for, but this build's CUDA backend has no operations yet (GPUs found: ", cuda_device_count(), ").");
+  base::fail<DeviceError>(
+      where, op, ": ", device,
+      " was asked for, but this build's CUDA backend has no operations yet (GPUs found: ", cuda_device_count(), ").");
 #else
   base::fail<DeviceError>(where, op, ": ", device,
                           " was asked for, but this build has no CUDA backend (configured with CAPSTAN_CUDA=OFF).");
@@ -48,12 +50,14 @@ Stats stats(Device device, Where where) {
 }
 void set_limit(Device device, std::int64_t bytes, Where where) {
   core::require_device("memory::set_limit", device, where);
-  if (bytes < 0) base::fail<Error>(where, "memory::set_limit: ", bytes, " bytes were asked for; the limit must be >= 0.");
+  if (bytes < 0)
+    base::fail<Error>(where, "memory::set_limit: ", bytes, " bytes were asked for; the limit must be >= 0.");
   core::set_cpu_memory_limit(bytes);
 }
 void set_cache_limit(Device device, std::int64_t bytes, Where where) {
   core::require_device("memory::set_cache_limit", device, where);
-  if (bytes < 0) base::fail<Error>(where, "memory::set_cache_limit: ", bytes, " bytes were asked for; the limit must be >= 0.");
+  if (bytes < 0)
+    base::fail<Error>(where, "memory::set_cache_limit: ", bytes, " bytes were asked for; the limit must be >= 0.");
   core::set_cpu_cache_limit(bytes);
 }
 void release_cache(Device device, Where where) {

@@ -12,12 +12,13 @@ namespace capstan {
 namespace core {
 
 Element to_element(const char* op, Scalar value, DType dtype, Where where) {
-  const bool fits = is_floating(dtype)     ? value.kind() != Scalar::Kind::boolean
+  const bool fits = is_floating(dtype)      ? value.kind() != Scalar::Kind::boolean
                     : dtype == DType::bool8 ? value.kind() == Scalar::Kind::boolean
                                             : value.kind() == Scalar::Kind::integer;
   if (!fits)
-    base::fail<DTypeError>(where, op, ": the number ", value, " does not go with ", dtype,
-                           "; integers go with numeric tensors, floating numbers with floating ones, true and false with bool.");
+    base::fail<DTypeError>(
+        where, op, ": the number ", value, " does not go with ", dtype,
+        "; integers go with numeric tensors, floating numbers with floating ones, true and false with bool.");
   if (value.too_large() && !is_floating(dtype))
     base::fail<DTypeError>(where, op, ": the number ", value.as_double(), " is out of range for ", dtype, ".");
   Element element{};
@@ -38,7 +39,8 @@ Element to_element(const char* op, Scalar value, DType dtype, Where where) {
 Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, Where where) {
   const Element element = to_element(op, value, dtype, where);
   Tensor result = make_tensor(Shape(), dtype, device, where);
-  if (device.kind == DeviceKind::cpu) std::memcpy(result.impl()->data, element.bytes, static_cast<std::size_t>(size_of(dtype)));
+  if (device.kind == DeviceKind::cpu)
+    std::memcpy(result.impl()->data, element.bytes, static_cast<std::size_t>(size_of(dtype)));
   else backend_of(device, where).fill(*result.impl(), value);
   return result;
 }
@@ -108,7 +110,8 @@ std::int64_t whole_steps(std::int64_t begin, std::int64_t end, std::int64_t step
 std::int64_t real_steps(double begin, double end, double step, Where where) {
   const double steps = std::ceil((end - begin) / step);
   if (steps >= 0x1p62)
-    base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step, " has 2^62 values or more.");
+    base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step,
+                           " has 2^62 values or more.");
   return steps > 0 ? static_cast<std::int64_t>(steps) : 0;
 }
 
@@ -124,8 +127,10 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
                                       : real_steps(begin.as_double(), end.as_double(), step.as_double(), where);
   Tensor result = empty(Shape({count}, where), {integers ? DType::int64 : DType::float32, cpu()}, where);
   for (std::int64_t i = 0; i < count; ++i) {
-    if (integers) result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();  // below end: no overflow
-    else result.impl()->as<float>()[i] = static_cast<float>(begin.as_double() + static_cast<double>(i) * step.as_double());
+    if (integers)
+      result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();  // below end: no overflow
+    else
+      result.impl()->as<float>()[i] = static_cast<float>(begin.as_double() + static_cast<double>(i) * step.as_double());
   }
   return result;
 }
@@ -172,8 +177,8 @@ Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* 
   return core::make_borrowed(values, shape, dtype_of<T>(), release, context, where);
 }
 
-#define CAPSTAN_FOR_TYPE(T)                                                    \
-  template Tensor from_span<T>(std::span<const T>, const Shape&, Where);      \
+#define CAPSTAN_FOR_TYPE(T)                                              \
+  template Tensor from_span<T>(std::span<const T>, const Shape&, Where); \
   template Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
 CAPSTAN_FOR_TYPE(float)
 CAPSTAN_FOR_TYPE(double)
@@ -202,9 +207,11 @@ void measure(const NestedList& list, int depth, NestedShape& shape, Where where)
   }
   const auto count = static_cast<std::int64_t>(list.items().size());
   if (depth == kMaxRank)
-    base::fail<ShapeError>(where, "Tensor: braces nest deeper than ", kMaxRank, "; a tensor has at most ", kMaxRank, " axes.");
+    base::fail<ShapeError>(where, "Tensor: braces nest deeper than ", kMaxRank, "; a tensor has at most ", kMaxRank,
+                           " axes.");
   if (shape.rank >= 0 && depth >= shape.rank)
-    base::fail<ShapeError>(where, "Tensor: braces nest deeper at one place than at another; all values must stand equally deep.");
+    base::fail<ShapeError>(
+        where, "Tensor: braces nest deeper at one place than at another; all values must stand equally deep.");
   if (shape.sizes[depth] != 0 && shape.sizes[depth] - 1 != count)
     base::fail<ShapeError>(where, "Tensor: rows of axis ", depth, " have ", shape.sizes[depth] - 1, " and ", count,
                            " items; all must have the same number.");
@@ -248,8 +255,9 @@ Tensor from_nested(const NestedList& list, Where where) {
   DType type = DType::float32;
   bool known = false;
   find_type(list, type, known, where);
-  Tensor result = core::make_tensor(
-      Shape(std::span<const std::int64_t>(shape.sizes, static_cast<std::size_t>(shape.rank)), where), type, cpu(), where);
+  Tensor result =
+      core::make_tensor(Shape(std::span<const std::int64_t>(shape.sizes, static_cast<std::size_t>(shape.rank)), where),
+                        type, cpu(), where);
   write_values(list, type, result.impl()->data, where);
   return result;
 }

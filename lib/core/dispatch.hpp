@@ -36,9 +36,14 @@ template <class To, class From>
 constexpr To convert(From x) noexcept {
   if constexpr (__is_same(To, bool)) {
     return x != From(0);
-  } else if constexpr ((__is_same(From, float) || __is_same(From, double)) && !__is_same(To, float) && !__is_same(To, double)) {
-    constexpr To low = __is_same(To, std::uint8_t) ? To(0) : __is_same(To, std::int32_t) ? To(INT32_MIN) : static_cast<To>(INT64_MIN);
-    constexpr To high = __is_same(To, std::uint8_t) ? To(255) : __is_same(To, std::int32_t) ? To(INT32_MAX) : static_cast<To>(INT64_MAX);
+  } else if constexpr ((__is_same(From, float) || __is_same(From, double)) && !__is_same(To, float) &&
+                       !__is_same(To, double)) {
+    constexpr To low = __is_same(To, std::uint8_t)   ? To(0)
+                       : __is_same(To, std::int32_t) ? To(INT32_MIN)
+                                                     : static_cast<To>(INT64_MIN);
+    constexpr To high = __is_same(To, std::uint8_t)   ? To(255)
+                        : __is_same(To, std::int32_t) ? To(INT32_MAX)
+                                                      : static_cast<To>(INT64_MAX);
     if (x != x) return To(0);
     if (static_cast<double>(x) <= static_cast<double>(low)) return low;
     if (static_cast<double>(x) >= static_cast<double>(high)) return high;

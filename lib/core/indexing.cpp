@@ -15,8 +15,7 @@ struct Builder {
   int axis = 0;  // of the base, next to be used
 
   void add(std::int64_t size, std::int64_t stride) {
-    if (rank == kMaxRank)
-      base::fail<ShapeError>(where, op, ": the view would have more than ", kMaxRank, " axes.");
+    if (rank == kMaxRank) base::fail<ShapeError>(where, op, ": the view would have more than ", kMaxRank, " axes.");
     sizes[rank] = size;
     strides[rank++] = stride;
   }
@@ -29,8 +28,8 @@ struct Builder {
   void integer(std::int64_t position) {
     const std::int64_t size = base.shape[axis];
     if (position < -size || position >= size)
-      base::fail<IndexError>(where, op, ": index ", position, " is out of range for axis ", axis, " of shape ", base.shape,
-                             "; it must be in [", -size, ", ", size, ").");
+      base::fail<IndexError>(where, op, ": index ", position, " is out of range for axis ", axis, " of shape ",
+                             base.shape, "; it must be in [", -size, ", ", size, ").");
     offset += (position < 0 ? position + size : position) * base.strides[axis];
     ++axis;
   }
@@ -42,7 +41,8 @@ struct Builder {
 
   // Python's slice rules: slice(begin, end, step).indices(size)
   void range(const Range& r) {
-    if (r.step == 0) base::fail<IndexError>(where, op, ": the step of a range for axis ", axis, " is 0; it must not be.");
+    if (r.step == 0)
+      base::fail<IndexError>(where, op, ": the step of a range for axis ", axis, " is 0; it must not be.");
     const std::int64_t size = base.shape[axis], stride = base.strides[axis];
     const std::int64_t low = r.step > 0 ? 0 : -1, high = r.step > 0 ? size : size - 1;
     const std::int64_t begin = r.begin == Range::kOpen ? (r.step > 0 ? low : high) : clamp(r.begin, size, low, high);
@@ -65,8 +65,8 @@ ViewGeometry index_geometry(const char* op, const TensorImpl& base, std::span<co
     ellipses += index.kind() == Index::Kind::dots;
   }
   if (used > base.rank())
-    base::fail<IndexError>(where, op, ": ", used, " indices were given for shape ", base.shape, "; it has ", base.rank(),
-                           " axes.");
+    base::fail<IndexError>(where, op, ": ", used, " indices were given for shape ", base.shape, "; it has ",
+                           base.rank(), " axes.");
   if (ellipses > 1) base::fail<IndexError>(where, op, ": ", ellipses, " ellipses were given; at most one can be.");
 
   Builder build{op, base, where};

@@ -76,9 +76,7 @@ class FloatFormat {
   }
 
  private:
-  std::string one(T x) const {
-    return digits(x, exponent_ ? std::chars_format::scientific : std::chars_format::fixed);
-  }
+  std::string one(T x) const { return digits(x, exponent_ ? std::chars_format::scientific : std::chars_format::fixed); }
   std::string padded(T x) const {
     std::string text = one(x);
     const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
@@ -151,7 +149,9 @@ class Layout {
 
   void collect(int axis, const T* at, std::vector<T>& shown) const {
     if (axis == x_.rank()) shown.push_back(*at);
-    else positions(axis, [&](std::int64_t i) { collect(axis + 1, at + i * x_.strides[axis], shown); }, [] {});
+    else
+      positions(
+          axis, [&](std::int64_t i) { collect(axis + 1, at + i * x_.strides[axis], shown); }, [] {});
   }
 
   template <class Format>
@@ -168,15 +168,26 @@ class Layout {
         }
         line += word;
       };
-      positions(axis, [&](std::int64_t i) { extend(format(at[i * x_.strides[axis]])); if (i != last) line += ' '; },
-                [&] { extend("..."); line += ' '; });
+      positions(
+          axis,
+          [&](std::int64_t i) {
+            extend(format(at[i * x_.strides[axis]]));
+            if (i != last) line += ' ';
+          },
+          [&] {
+            extend("...");
+            line += ' ';
+          });
       text += line;
     } else {
       const std::string separator(static_cast<std::size_t>(x_.rank() - axis - 1), '\n');
-      positions(axis, [&](std::int64_t i) {
-        text += indent + rows(axis + 1, at + i * x_.strides[axis], indent + " ", width - 1, format);
-        if (i != last) text += separator;
-      }, [&] { text += indent + "..." + separator; });
+      positions(
+          axis,
+          [&](std::int64_t i) {
+            text += indent + rows(axis + 1, at + i * x_.strides[axis], indent + " ", width - 1, format);
+            if (i != last) text += separator;
+          },
+          [&] { text += indent + "..." + separator; });
     }
     return "[" + text.substr(indent.size()) + "]";
   }
@@ -211,8 +222,14 @@ std::string Tensor::describe() const {
   core::visit(dtype(), [&]<class T>(core::Type<T>) {
     for (std::int64_t i = 0; i < host.numel(); ++i) {
       const auto value = static_cast<double>(host.impl()->as<T>()[i]);
-      if (std::isnan(value)) { ++nan; continue; }
-      if (std::isinf(value)) { ++inf; continue; }
+      if (std::isnan(value)) {
+        ++nan;
+        continue;
+      }
+      if (std::isinf(value)) {
+        ++inf;
+        continue;
+      }
       low = std::fmin(low, value);
       high = std::fmax(high, value);
       ++finite;
@@ -223,8 +240,8 @@ std::string Tensor::describe() const {
   });
   std::string text = base::join(shape(), " ", dtype(), " ", device());
   if (finite > 0)
-    text += base::join("  min ", short_number(low), "  max ", short_number(high), "  mean ", short_number(mean), "  std ",
-                       short_number(std::sqrt(squares / static_cast<double>(finite))));
+    text += base::join("  min ", short_number(low), "  max ", short_number(high), "  mean ", short_number(mean),
+                       "  std ", short_number(std::sqrt(squares / static_cast<double>(finite))));
   return text + base::join("  nan ", nan, "  inf ", inf);
 }
 

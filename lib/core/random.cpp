@@ -47,7 +47,8 @@ Tensor draw(const char* op, const Shape& shape, core::RandomTask task, Rng& rng,
 using core::RandomKind;
 
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, TensorOptions options, Where where) {
-  if (!(low <= high)) base::fail<Error>(where, "uniform: the range is [", low, ", ", high, "); low must not exceed high.");
+  if (!(low <= high))
+    base::fail<Error>(where, "uniform: the range is [", low, ", ", high, "); low must not exceed high.");
   return core::draw("uniform", shape, {RandomKind::uniform, 0, 0, low, high, 0, 0}, rng, options, where);
 }
 
@@ -62,7 +63,8 @@ Tensor normal(const Shape& shape, Rng& rng, TensorOptions options, Where where) 
 Tensor truncated_normal(const Shape& shape, double mean, double stddev, Rng& rng, TensorOptions options, Where where) {
   if (!(stddev >= 0))
     base::fail<Error>(where, "truncated_normal: the standard deviation is ", stddev, "; it must be >= 0.");
-  return core::draw("truncated_normal", shape, {RandomKind::truncated_normal, 0, 0, mean, stddev, 0, 0}, rng, options, where);
+  return core::draw("truncated_normal", shape, {RandomKind::truncated_normal, 0, 0, mean, stddev, 0, 0}, rng, options,
+                    where);
 }
 
 Tensor bernoulli(const Shape& shape, double probability, Rng& rng, TensorOptions options, Where where) {
@@ -72,12 +74,14 @@ Tensor bernoulli(const Shape& shape, double probability, Rng& rng, TensorOptions
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng, Where where) {
-  if (low >= high) base::fail<ShapeError>(where, "randint: the range [", low, ", ", high, ") is empty; low must be below high.");
+  if (low >= high)
+    base::fail<ShapeError>(where, "randint: the range [", low, ", ", high, ") is empty; low must be below high.");
   return core::draw("randint", shape, {RandomKind::integers, 0, 0, 0, 0, low, high}, rng, {DType::int64, cpu()}, where);
 }
 
 Tensor permutation(std::int64_t count, Rng& rng, Where where) {
-  if (count < 0) base::fail<ShapeError>(where, "permutation: ", count, " values were asked for; the count must be >= 0.");
+  if (count < 0)
+    base::fail<ShapeError>(where, "permutation: ", count, " values were asked for; the count must be >= 0.");
   Tensor result = arange(count, where);
   std::int64_t* order = result.impl()->as<std::int64_t>();
   for (std::int64_t i = count - 1; i > 0; --i) {

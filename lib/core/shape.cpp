@@ -9,16 +9,20 @@ Shape::Shape(std::initializer_list<std::int64_t> sizes, Where where)
 
 Shape::Shape(std::span<const std::int64_t> sizes, Where where) {
   if (sizes.size() > kMaxRank)
-    base::fail<ShapeError>(where, "Shape: ", sizes.size(), " sizes were given; a tensor has at most ", kMaxRank, " axes.");
+    base::fail<ShapeError>(where, "Shape: ", sizes.size(), " sizes were given; a tensor has at most ", kMaxRank,
+                           " axes.");
   bool overflow = false, empty = false;
   for (const std::int64_t size : sizes) {
-    if (size < 0) base::fail<ShapeError>(where, "Shape: size ", size, " of axis ", rank_, " is negative; sizes must be >= 0.");
+    if (size < 0)
+      base::fail<ShapeError>(where, "Shape: size ", size, " of axis ", rank_, " is negative; sizes must be >= 0.");
     sizes_[rank_++] = size;
     empty = empty || size == 0;
-    overflow = overflow || __builtin_mul_overflow(numel_, size > 0 ? size : 1, &numel_);  // strides must not overflow either
+    overflow =
+        overflow || __builtin_mul_overflow(numel_, size > 0 ? size : 1, &numel_);  // strides must not overflow either
   }
   if (overflow)
-    base::fail<ShapeError>(where, "Shape: ", *this, " has 2^63 elements or more; the product of the sizes above 0 must be below 2^63.");
+    base::fail<ShapeError>(where, "Shape: ", *this,
+                           " has 2^63 elements or more; the product of the sizes above 0 must be below 2^63.");
   if (empty) numel_ = 0;
 }
 

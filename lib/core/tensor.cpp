@@ -15,7 +15,9 @@ int Tensor::rank(Where where) const { return core::defined("Tensor::rank", *this
 std::int64_t Tensor::numel(Where where) const { return core::defined("Tensor::numel", *this, where).numel(); }
 DType Tensor::dtype(Where where) const { return core::defined("Tensor::dtype", *this, where).dtype; }
 Device Tensor::device(Where where) const { return core::defined("Tensor::device", *this, where).device(); }
-bool Tensor::is_contiguous(Where where) const { return core::defined("Tensor::is_contiguous", *this, where).contiguous; }
+bool Tensor::is_contiguous(Where where) const {
+  return core::defined("Tensor::is_contiguous", *this, where).contiguous;
+}
 std::uint32_t Tensor::version(Where where) const {
   return core::defined("Tensor::version", *this, where).storage->version.load(std::memory_order_relaxed);
 }
@@ -40,7 +42,8 @@ void require_type(const char* op, const TensorImpl& impl, DType asked, Where whe
 }
 void require_cpu(const char* op, const TensorImpl& impl, Where where) {
   if (impl.device().kind != DeviceKind::cpu)
-    base::fail<DeviceError>(where, op, ": the tensor is on ", impl.device(), "; its memory is not the host's. Use x.to(cpu()).");
+    base::fail<DeviceError>(where, op, ": the tensor is on ", impl.device(),
+                            "; its memory is not the host's. Use x.to(cpu()).");
 }
 void require_contiguous(const char* op, const TensorImpl& impl, Where where) {
   if (!impl.contiguous)
@@ -100,10 +103,10 @@ const T* Tensor::data(Where where) const {
   return impl.as<T>();
 }
 
-#define CAPSTAN_FOR_TYPE(T)                                   \
-  template T Tensor::item<T>(Where) const;                    \
-  template std::vector<T> Tensor::to_vector<T>(Where) const;  \
-  template std::span<const T> Tensor::span<T>(Where) const;   \
+#define CAPSTAN_FOR_TYPE(T)                                  \
+  template T Tensor::item<T>(Where) const;                   \
+  template std::vector<T> Tensor::to_vector<T>(Where) const; \
+  template std::span<const T> Tensor::span<T>(Where) const;  \
   template const T* Tensor::data<T>(Where) const;
 CAPSTAN_FOR_TYPE(float)
 CAPSTAN_FOR_TYPE(double)

@@ -59,7 +59,8 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) 
   return Tensor::adopt(impl);
 }
 
-Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset, Where where) {
+Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset,
+                 Where where) {
   TensorImpl* impl = new_impl(shape, base.dtype, where);
   for (int axis = 0; axis < shape.rank(); ++axis) impl->strides[axis] = strides[axis];
   retain(base.storage);
@@ -109,8 +110,8 @@ const TensorImpl& defined(const char* op, const Tensor& tensor, Where where) {
 
 int normalize_axis(const char* op, int axis, int rank, Where where) {
   if (axis < -rank || axis >= rank)
-    base::fail<IndexError>(where, op, ": axis ", axis, " is out of range for rank ", rank, "; it must be in [", -rank, ", ",
-                           rank, ").");
+    base::fail<IndexError>(where, op, ": axis ", axis, " is out of range for rank ", rank, "; it must be in [", -rank,
+                           ", ", rank, ").");
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -122,8 +123,8 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b, Where whe
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const std::int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     if (sa != sb && sa != 1 && sb != 1)
-      base::fail<ShapeError>(where, op, ": shapes do not broadcast: a is ", a, " and b is ", b, "; sizes ", sa, " and ", sb,
-                             " of axis ", i - rank, " must be equal or 1.");
+      base::fail<ShapeError>(where, op, ": shapes do not broadcast: a is ", a, " and b is ", b, "; sizes ", sa, " and ",
+                             sb, " of axis ", i - rank, " must be equal or 1.");
     sizes[i] = sa == 1 ? sb : sa;
   }
   return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);

@@ -15,7 +15,7 @@ struct Storage {
   std::atomic<std::uint32_t> references{1};
   std::atomic<std::uint32_t> version{0};  // atomic only so that a racing reader is no undefined behaviour
   std::byte* data = nullptr;
-  std::int64_t block_bytes = 0;           // of header and data together; 0 if somebody else owns the data
+  std::int64_t block_bytes = 0;  // of header and data together; 0 if somebody else owns the data
   void (*release)(void*) = nullptr;
   void* context = nullptr;
   Where last_write{};
@@ -40,12 +40,12 @@ struct TensorImpl {
   std::atomic<std::uint32_t> references{1};
   DType dtype;
   bool contiguous;
-  std::atomic<bool> trainable{false};     // a Parameter that tapes watch by themselves
-  std::byte* data;                        // the first element
+  std::atomic<bool> trainable{false};  // a Parameter that tapes watch by themselves
+  std::byte* data;                     // the first element
   core::Storage* storage;
-  std::atomic<std::uint64_t> serial{0};   // of its slot on a thread's tape log; 0: never was on one
+  std::atomic<std::uint64_t> serial{0};  // of its slot on a thread's tape log; 0: never was on one
   Shape shape;
-  std::int64_t strides[kMaxRank];         // in elements
+  std::int64_t strides[kMaxRank];  // in elements
 
   TensorImpl(const Shape& s, DType d) noexcept : dtype(d), shape(s) {}
 
@@ -53,7 +53,9 @@ struct TensorImpl {
   std::int64_t numel() const noexcept { return shape.numel(); }
   Device device() const noexcept { return storage->device; }
   template <class T>
-  T* as() const noexcept { return reinterpret_cast<T*>(data); }
+  T* as() const noexcept {
+    return reinterpret_cast<T*>(data);
+  }
 };
 
 namespace core {
@@ -61,7 +63,8 @@ namespace core {
 /// A new contiguous tensor with undetermined elements. Throws OutOfMemoryError, DeviceError.
 Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where);
 /// A view of the same storage, `offset` elements from the base's first.
-Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset, Where where);
+Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset,
+                 Where where);
 /// A tensor over memory that somebody else owns.
 Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release)(void*), void* context, Where where);
 

@@ -20,7 +20,8 @@ void transpose_tile(const Word* from, std::int64_t from_row, Word* to, std::int6
   if constexpr (sizeof(Word) >= 4) {
     if (rows == kTile && columns == kTile) {
       using Float = std::conditional_t<sizeof(Word) == 4, float, double>;  // only moved, never computed with
-      simd().of<Float>().transpose_tile(reinterpret_cast<const Float*>(from), from_row, reinterpret_cast<Float*>(to), to_row);
+      simd().of<Float>().transpose_tile(reinterpret_cast<const Float*>(from), from_row, reinterpret_cast<Float*>(to),
+                                        to_row);
       return;
     }
   }
@@ -107,8 +108,9 @@ void convert_values(const TensorImpl& x, TensorImpl& out) {
       for (std::int64_t i = 0; i < count; ++i) t[i * st] = core::convert<To>(f[i * sf]);
   };
   if (loops.rank == 1) {
-    base::parallel_for(out.numel(), kCheapGrain,
-                       [&](std::int64_t begin, std::int64_t end) { run(from + begin * sf, to + begin * st, end - begin); });
+    base::parallel_for(out.numel(), kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
+      run(from + begin * sf, to + begin * st, end - begin);
+    });
     return;
   }
   base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {

@@ -13,7 +13,8 @@ using kernels::Domain;
 template <class T>
 using WholeUnary = void (*)(const T* x, T* y, std::int64_t count);
 template <class T>
-using WholeBinary = void (*)(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count);
+using WholeBinary = void (*)(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
+                             std::int64_t count);
 
 template <class Op, class T>
 constexpr WholeUnary<T> whole_unary() {
@@ -104,7 +105,8 @@ void binary(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
     if (count <= kCheapGrain && (a_whole || a.numel() == 1) && (b_whole || b.numel() == 1))
       return kernel(a.as<T>(), a_whole, b.as<T>(), b_whole, out.as<T>(), count);
     T* to = out.as<T>();
-    for_runs<2>(Loops<2>(out.shape, {&a, &b}), count, op == kernels::kBinaryId<kernels::Pow> ? kExpensiveGrain / 4 : kCheapGrain,
+    for_runs<2>(Loops<2>(out.shape, {&a, &b}), count,
+                op == kernels::kBinaryId<kernels::Pow> ? kExpensiveGrain / 4 : kCheapGrain,
                 [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
                   kernel(reinterpret_cast<const T*>(data[0]), step[0], reinterpret_cast<const T*>(data[1]), step[1],
                          to + begin, run);

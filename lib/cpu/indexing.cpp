@@ -64,7 +64,8 @@ void pick(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out) {
   const std::int64_t columns = x.shape[x.rank() - 1], element = size_of(x.dtype);
   visit_index(indices, [&](const auto* index) {
     for (std::int64_t i = 0; i < out.numel(); ++i)
-      std::memcpy(out.data + i * element, x.data + (i * columns + index[i]) * element, static_cast<std::size_t>(element));
+      std::memcpy(out.data + i * element, x.data + (i * columns + index[i]) * element,
+                  static_cast<std::size_t>(element));
   });
 }
 
@@ -73,7 +74,8 @@ void pick_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl
   std::memset(out.data, 0, static_cast<std::size_t>(out.numel() * element));
   visit_index(indices, [&](const auto* index) {
     for (std::int64_t i = 0; i < grad.numel(); ++i)
-      std::memcpy(out.data + (i * columns + index[i]) * element, grad.data + i * element, static_cast<std::size_t>(element));
+      std::memcpy(out.data + (i * columns + index[i]) * element, grad.data + i * element,
+                  static_cast<std::size_t>(element));
   });
 }
 

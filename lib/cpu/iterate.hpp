@@ -11,8 +11,8 @@
 namespace capstan::on_cpu {
 
 // Pieces below these many elements are not worth another thread.
-inline constexpr std::int64_t kCheapGrain = 65536;       // bounded by memory: add, copy
-inline constexpr std::int64_t kExpensiveGrain = 16384;   // bounded by arithmetic: exp, tanh
+inline constexpr std::int64_t kCheapGrain = 65536;      // bounded by memory: add, copy
+inline constexpr std::int64_t kExpensiveGrain = 16384;  // bounded by arithmetic: exp, tanh
 
 /// The loops over N operands: as few as their strides allow, sizes of 1 dropped.
 template <int N>
@@ -147,8 +147,8 @@ void for_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run
         const std::int64_t take = inner - column < block - done ? inner - column : block - done;
         for (int n = 0; n < N; ++n) {
           const std::int64_t stride = loops.strides[loops.rank - 1][n], size = loops.element[n];
-          gather_elements(size, loops.data[n] + (place.offset[n] + column * stride) * size, stride, buffer[n] + done * size,
-                          take);
+          gather_elements(size, loops.data[n] + (place.offset[n] + column * stride) * size, stride,
+                          buffer[n] + done * size, take);
         }
         done += take;
         column += take;

@@ -33,7 +33,8 @@ int blas_int(std::int64_t size) { return static_cast<int>(size); }
 void require_blas_sizes(std::initializer_list<std::int64_t> sizes) {
   for (const std::int64_t size : sizes)
     if (size > INT32_MAX)
-      base::fail<BackendError>(Where::current(), "matmul: size or stride ", size, " exceeds what OpenBLAS takes; it must be below 2^31.");
+      base::fail<BackendError>(Where::current(), "matmul: size or stride ", size,
+                               " exceeds what OpenBLAS takes; it must be below 2^31.");
 }
 
 // Row-major C = A B is column-major C^T = B^T A^T, so the operands change places. Asked in row-major terms, OpenBLAS
@@ -42,8 +43,8 @@ void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const flo
           float beta, float* c, int ldc) {
   cblas_sgemm(CblasColMajor, tb, ta, n, m, k, 1, b, ldb, a, lda, beta, c, ldc);
 }
-void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda, const double* b, int ldb,
-          double beta, double* c, int ldc) {
+void gemm(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, const double* a, int lda, const double* b,
+          int ldb, double beta, double* c, int ldc) {
   cblas_dgemm(CblasColMajor, tb, ta, n, m, k, 1, b, ldb, a, lda, beta, c, ldc);
 }
 
@@ -63,9 +64,7 @@ void blas_gemm(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::in
 }
 
 /// The right operand stays in the first-level cache, or the result in registers and the sums are long.
-bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return n * k <= 4096 || (m <= 64 && n <= 64);
-}
+bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 4096 || (m <= 64 && n <= 64); }
 
 template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -78,27 +77,31 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
   if (is_small(m, n, k) && b.column == 1) {
     constexpr std::int64_t kRows = 24;             // a multiple of the kernel's rows
     constexpr std::int64_t kSmallGrain = 1 << 21;  // multiplications worth a thread
-    base::parallel_for((m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
-      const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
-      simd().of<T>().small_gemm({a.data + first * a.row, a.row, a.column, b.data, b.row, c + first * n, n, rows, n, k,
-                                 accumulate});
-    });
+    base::parallel_for(
+        (m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
+          const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
+          simd().of<T>().small_gemm(
+              {a.data + first * a.row, a.row, a.column, b.data, b.row, c + first * n, n, rows, n, k, accumulate});
+        });
     return;
   }
   hold_blas_to_one_thread();
-  constexpr std::int64_t kEdge = 48;            // cuts fall on multiples of the inner kernels' rows and columns
-  constexpr std::int64_t kBlasGrain = 1 << 21;  // multiplications worth a thread; OpenBLAS adds up smaller ones differently
+  constexpr std::int64_t kEdge = 48;  // cuts fall on multiples of the inner kernels' rows and columns
+  constexpr std::int64_t kBlasGrain =
+      1 << 21;  // multiplications worth a thread; OpenBLAS adds up smaller ones differently
   const bool by_rows = m >= 4 * kEdge || m >= n;
   const std::int64_t size = by_rows ? m : n, blocks = std::max<std::int64_t>(size / kEdge, 1);
   const std::int64_t enough = kBlasGrain / (kEdge * (by_rows ? n : m) * k) + 1;  // blocks worth a thread
   // Rows may be cut anywhere, so they are cut as rarely as the threads allow: each part packs the right operand again.
   // Where columns are cut shows in the last digits, so that follows from the shape alone.
-  const std::int64_t parts = std::max<std::int64_t>(by_rows ? std::min<std::int64_t>(threads(), blocks / enough) : blocks / enough, 1);
+  const std::int64_t parts =
+      std::max<std::int64_t>(by_rows ? std::min<std::int64_t>(threads(), blocks / enough) : blocks / enough, 1);
   base::parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
       const std::int64_t first = blocks * part / parts * kEdge;
       const std::int64_t count = (part + 1 == parts ? size : blocks * (part + 1) / parts * kEdge) - first;
-      if (by_rows) blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
+      if (by_rows)
+        blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
       else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, n, m, count, k, accumulate);
     }
   });
@@ -135,7 +138,8 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
   const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
   const Tensor left = usable(a, false), right = usable(b, is_small(m, n, k));
   const TensorImpl &x = *left.impl(), &y = *right.impl();
-  require_blas_sizes({m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2], y.strides[y.rank() - 1]});
+  require_blas_sizes(
+      {m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2], y.strides[y.rank() - 1]});
   const std::int64_t batch = out.numel() / (m * n);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     const auto one = [&](std::int64_t i) {

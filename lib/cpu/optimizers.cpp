@@ -8,7 +8,8 @@ namespace capstan::on_cpu {
 void adam(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, const kernels::AdamStep& step) {
   core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(p.numel(), kExpensiveGrain, [&](std::int64_t begin, std::int64_t end) {
-      simd().of<T>().adam(p.as<T>() + begin, g.as<T>() + begin, m.as<T>() + begin, v.as<T>() + begin, end - begin, step);
+      simd().of<T>().adam(p.as<T>() + begin, g.as<T>() + begin, m.as<T>() + begin, v.as<T>() + begin, end - begin,
+                          step);
     });
   });
 }
@@ -16,8 +17,8 @@ void adam(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, cons
 void sgd(TensorImpl& p, const TensorImpl& g, TensorImpl* velocity, const kernels::SgdStep& step) {
   core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(p.numel(), kExpensiveGrain, [&](std::int64_t begin, std::int64_t end) {
-      simd().of<T>().sgd(p.as<T>() + begin, g.as<T>() + begin, velocity != nullptr ? velocity->as<T>() + begin : nullptr,
-                         end - begin, step);
+      simd().of<T>().sgd(p.as<T>() + begin, g.as<T>() + begin,
+                         velocity != nullptr ? velocity->as<T>() + begin : nullptr, end - begin, step);
     });
   });
 }

@@ -14,9 +14,9 @@ namespace {
 using core::Scratch;
 using kernels::Reduction;
 
-constexpr std::int64_t kRowPiece = 65536;    // elements of one row that are reduced in one go
-constexpr std::int64_t kColumnPiece = 256;   // columns, times
-constexpr std::int64_t kColumnRows = 4096;   // rows, that are reduced in one go
+constexpr std::int64_t kRowPiece = 65536;   // elements of one row that are reduced in one go
+constexpr std::int64_t kColumnPiece = 256;  // columns, times
+constexpr std::int64_t kColumnRows = 4096;  // rows, that are reduced in one go
 
 /// x seen with its kept axes first and its reduced axes last.
 struct Split {
@@ -113,23 +113,29 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
     using Part = decltype(sum_of<T>(from, count));
     using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
     Result* to = out.as<Result>();
-    reduce_rows<Part>(rows, count, row, [](const T* p, std::int64_t n) { return sum_of<T>(p, n); },
-                      [](Part a, Part b) { return a + b; }, [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
+    reduce_rows<Part>(
+        rows, count, row, [](const T* p, std::int64_t n) { return sum_of<T>(p, n); },
+        [](Part a, Part b) { return a + b; }, [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
   } else if (kind == Reduction::max || kind == Reduction::min) {
     T* to = out.as<T>();
-    reduce_rows<T>(rows, count, row, [=](const T* p, std::int64_t n) { return extreme_of<T>(kind, p, n); },
-                   [=](T a, T b) { const T both[] = {a, b}; return extreme_of<T>(kind, both, 2); },
-                   [=](std::int64_t i, T v) { to[i] = v; });
+    reduce_rows<T>(
+        rows, count, row, [=](const T* p, std::int64_t n) { return extreme_of<T>(kind, p, n); },
+        [=](T a, T b) {
+          const T both[] = {a, b};
+          return extreme_of<T>(kind, both, 2);
+        },
+        [=](std::int64_t i, T v) { to[i] = v; });
   } else {
     bool* to = out.as<bool>();
     const bool stop = kind == Reduction::any;
-    reduce_rows<bool>(rows, count, row,
-                      [=](const T* p, std::int64_t n) {
-                        for (std::int64_t i = 0; i < n; ++i)
-                          if ((p[i] != T(0)) == stop) return stop;
-                        return !stop;
-                      },
-                      [=](bool a, bool b) { return stop ? a || b : a && b; }, [=](std::int64_t i, bool v) { to[i] = v; });
+    reduce_rows<bool>(
+        rows, count, row,
+        [=](const T* p, std::int64_t n) {
+          for (std::int64_t i = 0; i < n; ++i)
+            if ((p[i] != T(0)) == stop) return stop;
+          return !stop;
+        },
+        [=](bool a, bool b) { return stop ? a || b : a && b; }, [=](std::int64_t i, bool v) { to[i] = v; });
   }
 }
 
@@ -145,25 +151,26 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
   Scratch<double> total(sums ? outer * row_pieces * columns : 0, Where::current());
   Scratch<T> best(sums ? 0 : outer * row_pieces * columns, Where::current());
   const std::int64_t work = kColumnPiece * (rows < kColumnRows ? rows : kColumnRows);
-  base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
-      const std::int64_t row = part % row_pieces * kColumnRows;
-      const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
-      const T* from = x.as<T>() + offset + row * row_step + column;
-      const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
-      const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
-      if (sums) {
-        double* to = total.data() + part * columns + column;
-        for (std::int64_t j = 0; j < width; ++j) to[j] = 0;
-        simd_kernels.add_rows(to, from, row_step, height, width);
-      } else {
-        T* to = best.data() + part * columns + column;
-        std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(width));
-        (kind == Reduction::max ? simd_kernels.max_rows : simd_kernels.min_rows)(to, from, row_step, height, width);
-      }
-    }
-  });
+  base::parallel_for(
+      outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
+          const std::int64_t row = part % row_pieces * kColumnRows;
+          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
+          const T* from = x.as<T>() + offset + row * row_step + column;
+          const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
+          const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
+          if (sums) {
+            double* to = total.data() + part * columns + column;
+            for (std::int64_t j = 0; j < width; ++j) to[j] = 0;
+            simd_kernels.add_rows(to, from, row_step, height, width);
+          } else {
+            T* to = best.data() + part * columns + column;
+            std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(width));
+            (kind == Reduction::max ? simd_kernels.max_rows : simd_kernels.min_rows)(to, from, row_step, height, width);
+          }
+        }
+      });
   T* to = out.as<T>();
   for (std::int64_t place = 0; place < outer; ++place)
     for (std::int64_t j = 0; j < columns; ++j) {
@@ -187,7 +194,8 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
 Tensor as_rows(const TensorImpl& x, const Split& split) {
   std::int64_t sizes[kMaxRank], strides[kMaxRank];
   std::size_t rank = 0;
-  for (int axis = 0; axis < split.kept.rank(); ++axis) sizes[rank] = split.kept[axis], strides[rank++] = split.kept_strides[axis];
+  for (int axis = 0; axis < split.kept.rank(); ++axis)
+    sizes[rank] = split.kept[axis], strides[rank++] = split.kept_strides[axis];
   for (int axis = 0; axis < split.reduced.rank(); ++axis)
     sizes[rank] = split.reduced[axis], strides[rank++] = split.reduced_strides[axis];
   const Shape shape(std::span<const std::int64_t>(sizes, rank));

@@ -16,9 +16,15 @@ constexpr std::int64_t kBlockRows = 60;  // a multiple of the product kernel's r
 struct Sizes {
   std::int64_t batch, time, inputs, hidden, blocks;
   explicit Sizes(const TensorImpl& x, const TensorImpl& wh)
-      : batch(x.shape[0]), time(x.shape[1]), inputs(x.shape[2]), hidden(wh.shape[0]), blocks((batch + kBlockRows - 1) / kBlockRows) {}
+      : batch(x.shape[0]),
+        time(x.shape[1]),
+        inputs(x.shape[2]),
+        hidden(wh.shape[0]),
+        blocks((batch + kBlockRows - 1) / kBlockRows) {}
   std::int64_t first(std::int64_t block) const { return block * kBlockRows; }
-  std::int64_t rows(std::int64_t block) const { return batch - first(block) < kBlockRows ? batch - first(block) : kBlockRows; }
+  std::int64_t rows(std::int64_t block) const {
+    return batch - first(block) < kBlockRows ? batch - first(block) : kBlockRows;
+  }
 };
 
 template <class T>

@@ -34,7 +34,8 @@ void softmax(bool log, const TensorImpl& x, TensorImpl& out) {
 
 void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out) {
   for_rows(y, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
-    (log ? k.log_softmax_backward : k.softmax_backward)(grad.as<T>() + i * columns, row, out.as<T>() + i * columns, columns);
+    (log ? k.log_softmax_backward : k.softmax_backward)(grad.as<T>() + i * columns, row, out.as<T>() + i * columns,
+                                                        columns);
   });
 }
 

@@ -27,16 +27,12 @@ CAPSTAN_HD double pow(double x, double y) { return ::pow(x, y); }
 CAPSTAN_HD float abs(float x) { return ::fabsf(x); }
 CAPSTAN_HD double abs(double x) { return ::fabs(x); }
 
-template <class T>
-CAPSTAN_HD T abs(T x) requires(__is_same(T, std::int32_t) || __is_same(T, std::int64_t)) {
+template <class T> CAPSTAN_HD T abs(T x) requires(__is_same(T, std::int32_t) || __is_same(T, std::int64_t)) {
   return x < 0 ? static_cast<T>(-static_cast<std::make_unsigned_t<T>>(x)) : x;
 }
 CAPSTAN_HD std::uint8_t abs(std::uint8_t x) { return x; }
 
-template <class T>
-CAPSTAN_HD T select(bool condition, T yes, T no) {
-  return condition ? yes : no;
-}
+template <class T> CAPSTAN_HD T select(bool condition, T yes, T no) { return condition ? yes : no; }
 
 /// Which values a backward rule receives behind the gradient.
 enum class Saves { nothing, input, output };

@@ -9,16 +9,13 @@
 
 namespace capstan::kernels {
 
-template <class Op, class... Ops>
-constexpr int position_in(std::tuple<Ops...>*) {
+template <class Op, class... Ops> constexpr int position_in(std::tuple<Ops...>*) {
   int at = 0;
   (void)((__is_same(Op, Ops) || (++at, false)) || ...);
   return at;
 }
-template <class Op>
-inline constexpr int kUnaryId = position_in<Op>(static_cast<UnaryOps*>(nullptr));
-template <class Op>
-inline constexpr int kBinaryId = position_in<Op>(static_cast<BinaryOps*>(nullptr));
+template <class Op> inline constexpr int kUnaryId = position_in<Op>(static_cast<UnaryOps*>(nullptr));
+template <class Op> inline constexpr int kBinaryId = position_in<Op>(static_cast<BinaryOps*>(nullptr));
 inline constexpr int kUnaryCount = std::tuple_size_v<UnaryOps>;
 inline constexpr int kBinaryCount = std::tuple_size_v<BinaryOps>;
 

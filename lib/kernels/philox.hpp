@@ -7,7 +7,8 @@
 
 namespace capstan::kernels {
 
-CAPSTAN_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+CAPSTAN_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                   std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
     const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];

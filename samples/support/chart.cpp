@@ -17,8 +17,8 @@ namespace {
 // Pixels.
 constexpr double kWidth = 900, kLeft = 72, kRight = 32, kTop = 96, kPanelHeight = 230, kGap = 66, kBottom = 66;
 constexpr double kPlotWidth = kWidth - kLeft - kRight;
-constexpr double kCharacter = 6.6;       // about the width of one at 12 pixels
-constexpr std::size_t kColumns = 320;    // a curve has at most that many points
+constexpr double kCharacter = 6.6;     // about the width of one at 12 pixels
+constexpr std::size_t kColumns = 320;  // a curve has at most that many points
 constexpr const char* kColors[] = {"#2563eb", "#ea580c", "#059669", "#9333ea"};
 constexpr const char *kInk = "#1f2937", *kPale = "#6b7280", *kGrid = "#e5e7eb";
 

@@ -21,10 +21,10 @@ struct Series {
 struct Panel {
   static constexpr double kFromData = std::numeric_limits<double>::quiet_NaN();
 
-  std::string label;                          ///< of the y axis
+  std::string label;  ///< of the y axis
   bool log_scale = false;
-  double low = kFromData, high = kFromData;   ///< ends of the y axis
-  std::vector<Series> series;                 ///< up to four
+  double low = kFromData, high = kFromData;  ///< ends of the y axis
+  std::vector<Series> series;                ///< up to four
 };
 
 /// Panels one below the other, over the same x axis.

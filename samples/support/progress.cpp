@@ -19,10 +19,8 @@ constexpr std::chrono::milliseconds kInterval{100};
 std::string minutes(double seconds) {
   const auto whole = static_cast<long long>(std::llround(seconds));
   char text[32];
-  if (whole >= 3600)
-    std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-  else
-    std::snprintf(text, sizeof text, "%02lld:%02lld", whole / 60, whole % 60);
+  if (whole >= 3600) std::snprintf(text, sizeof text, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+  else std::snprintf(text, sizeof text, "%02lld:%02lld", whole / 60, whole % 60);
   return text;
 }
 
@@ -43,8 +41,11 @@ std::size_t terminal_width() {
 }  // namespace
 
 Progress::Progress(std::string title, std::int64_t total)
-    : title_(std::move(title)), total_(std::max<std::int64_t>(total, 1)), terminal_(isatty(STDOUT_FILENO) == 1),
-      start_(Clock::now()), last_(start_ - kInterval) {}
+    : title_(std::move(title)),
+      total_(std::max<std::int64_t>(total, 1)),
+      terminal_(isatty(STDOUT_FILENO) == 1),
+      start_(Clock::now()),
+      last_(start_ - kInterval) {}
 
 Progress::~Progress() {
   if (!line_open_) return;

@@ -37,14 +37,16 @@ auto adapt(const Tensor& tensor, T* data) {
 /// on the CPU (DeviceError), hold T (DTypeError) and have no negative strides (ShapeError).
 template <class T>
 auto view(const Tensor& tensor, Where where = Where::current()) {
-  if (tensor.device().kind != DeviceKind::cpu) throw DeviceError("interop::view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  if (tensor.device().kind != DeviceKind::cpu)
+    throw DeviceError("interop::view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
   return detail::adapt<const T>(tensor, tensor.data<T>(where));
 }
 
 /// The same for writing; counts as a write to the storage.
 template <class T>
 auto mutable_view(Tensor& tensor, Where where = Where::current()) {
-  if (tensor.device().kind != DeviceKind::cpu) throw DeviceError("interop::mutable_view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  if (tensor.device().kind != DeviceKind::cpu)
+    throw DeviceError("interop::mutable_view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
   return detail::adapt<T>(tensor, tensor.mutable_data<T>(where));
 }
 
@@ -55,7 +57,8 @@ Tensor from_xtensor(xt::xarray<T>&& array, Where where = Where::current()) {
   try {
     std::vector<std::int64_t> sizes(owner->shape().begin(), owner->shape().end());
     const Shape shape(std::span<const std::int64_t>(sizes), where);
-    return from_memory<T>(owner->data(), shape, [](void* context) { delete static_cast<xt::xarray<T>*>(context); }, owner, where);
+    return from_memory<T>(
+        owner->data(), shape, [](void* context) { delete static_cast<xt::xarray<T>*>(context); }, owner, where);
   } catch (...) {
     delete owner;
     throw;

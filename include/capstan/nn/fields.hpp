@@ -15,10 +15,10 @@
 #include <capstan/tensor.hpp>
 
 /// Lists the fields of a model that is no aggregate. Put it anywhere in the class.
-#define CAPSTAN_FIELDS(...)                                                                 \
-  static constexpr std::string_view capstan_field_names() { return #__VA_ARGS__; }          \
-  auto capstan_fields() { return std::tie(__VA_ARGS__); }                                   \
-  auto capstan_fields() const { return std::tie(__VA_ARGS__); }                             \
+#define CAPSTAN_FIELDS(...)                                                        \
+  static constexpr std::string_view capstan_field_names() { return #__VA_ARGS__; } \
+  auto capstan_fields() { return std::tie(__VA_ARGS__); }                          \
+  auto capstan_fields() const { return std::tie(__VA_ARGS__); }                    \
   static_assert(true)
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -107,9 +107,13 @@ constexpr std::string_view listed_name(std::string_view list, std::size_t index)
 }
 
 template <class T>
-concept ListsFields = requires(T& t) { t.capstan_fields(); };
+concept ListsFields = requires(T& t) {
+  t.capstan_fields();
+};
 template <class T>
-concept IsList = requires(T& t) { t.capstan_parts(); };  // its parts are its fields, named by position
+concept IsList = requires(T& t) {
+  t.capstan_parts();
+};  // its parts are its fields, named by position
 template <class T>
 inline constexpr bool kIsTensor = std::is_base_of_v<Tensor, T>;
 template <class T>
@@ -144,20 +148,24 @@ void for_each_field(T& object, F&& use) {
   } else if constexpr (kIsTuple<Plain>) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (use(std::string_view(std::to_string(I)), std::get<I>(object)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<Plain>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<Plain>>{});
   } else if constexpr (IsList<T>) {
     for_each_field(object.capstan_parts(), use);
   } else if constexpr (ListsFields<T>) {
     auto fields = object.capstan_fields();
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (use(listed_name(Plain::capstan_field_names(), I), std::get<I>(fields)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
   } else {
-    static_assert(std::is_aggregate_v<Plain>, "capstan: this type is no plain struct; list its fields with CAPSTAN_FIELDS");
+    static_assert(std::is_aggregate_v<Plain>,
+                  "capstan: this type is no plain struct; list its fields with CAPSTAN_FIELDS");
     auto fields = tie_fields(object);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (use(field_name<field_address<Plain, I>()>(), std::get<I>(fields)), ...);
-    }(std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
+    }
+    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
   }
 }
 

@@ -57,10 +57,18 @@ class Sequential {
   explicit Sequential(Parts... parts) : parts_(std::move(parts)...) {}
 
   Tensor operator()(const Tensor& x, Where where = Where::current()) {
-    return std::apply([&](auto&... part) { Tensor h = x; ((h = call(part, h, where)), ...); return h; }, parts_);
+    return std::apply(
+        [&](auto&... part) {
+          Tensor h = x;
+          ((h = call(part, h, where)), ...);
+          return h;
+        },
+        parts_);
   }
   template <std::size_t I>
-  auto& part() noexcept { return std::get<I>(parts_); }
+  auto& part() noexcept {
+    return std::get<I>(parts_);
+  }
 
   std::tuple<Parts...>& capstan_parts() noexcept { return parts_; }
   const std::tuple<Parts...>& capstan_parts() const noexcept { return parts_; }

@@ -52,9 +52,9 @@ class RnnCell {
 
 template <class State>
 struct UnrollOptions {
-  Tensor lengths = {};                   ///< [batch] int32 or int64: valid steps of each row; undefined for all
-  std::optional<State> initial_state = {};///< `zero_state` if absent
-  bool time_major = false;             ///< input and output are [time, batch, ...] instead of [batch, time, ...]
+  Tensor lengths = {};                      ///< [batch] int32 or int64: valid steps of each row; undefined for all
+  std::optional<State> initial_state = {};  ///< `zero_state` if absent
+  bool time_major = false;                  ///< input and output are [time, batch, ...] instead of [batch, time, ...]
 };
 
 namespace detail {
@@ -72,8 +72,10 @@ State select_state(const Tensor& lengths, std::int64_t step, State& after, State
   auto from = tie_fields(before);
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     ((std::get<I>(to) = capstan::where(still_running(lengths, step, std::get<I>(to).rank(), where), std::get<I>(to),
-                                       std::get<I>(from), where)), ...);
-  }(std::make_index_sequence<std::tuple_size_v<decltype(to)>>{});
+                                       std::get<I>(from), where)),
+     ...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<decltype(to)>>{});
   return result;
 }
 
@@ -101,8 +103,7 @@ std::pair<Tensor, typename Cell::State> unroll(Cell& cell, const Tensor& x,
                                                Where where = Where::current()) {
   detail::check_unroll(x, options.lengths, options.time_major, where);
   const int time_axis = options.time_major ? 0 : 1;
-  typename Cell::State state =
-      options.initial_state ? *options.initial_state : cell.zero_state(x.size(1 - time_axis));
+  typename Cell::State state = options.initial_state ? *options.initial_state : cell.zero_state(x.size(1 - time_axis));
   if constexpr (detail::RunsSequences<Cell>) {
     if (!options.lengths.defined()) {
       if (!options.time_major) return cell.sequence(x, state, where);

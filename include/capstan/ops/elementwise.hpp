@@ -22,7 +22,7 @@ Tensor sigmoid(const Tensor& x, Where where = Where::current());     ///< 1/(1+e
 Tensor sqrt(const Tensor& x, Where where = Where::current());        ///< floating; gradient g/(2y)
 Tensor square(const Tensor& x, Where where = Where::current());      ///< x*x; numbers
 Tensor tanh(const Tensor& x, Where where = Where::current());        ///< floating; gradient g*(1-y*y)
-Tensor logical_not(const Tensor& x, Where where = Where::current()); ///< bool only
+Tensor logical_not(const Tensor& x, Where where = Where::current());  ///< bool only
 
 /// x limited to [low, high]. Gradient passes inside and at the bounds, is 0 outside. Error if low > high or NaN.
 Tensor clip(const Tensor& x, Scalar low, Scalar high, Where where = Where::current());
@@ -87,9 +87,9 @@ bool all_close(const Tensor& a, const Tensor& b, double relative = 1e-5, double 
 
 // --- operators -------------------------------------------------------------------------------------------------
 
-#define CAPSTAN_BINARY_OPERATOR(symbol, function)                                                                 \
-  inline Tensor operator symbol(const Operand& a, const Tensor& b) { return function(a.tensor, b, a.where); }     \
-  inline Tensor operator symbol(const Operand& a, Scalar b) { return function(a.tensor, b, a.where); }            \
+#define CAPSTAN_BINARY_OPERATOR(symbol, function)                                                             \
+  inline Tensor operator symbol(const Operand& a, const Tensor& b) { return function(a.tensor, b, a.where); } \
+  inline Tensor operator symbol(const Operand& a, Scalar b) { return function(a.tensor, b, a.where); }        \
   Tensor operator symbol(const ScalarOperand& a, const Tensor& b);
 CAPSTAN_BINARY_OPERATOR(+, add)
 CAPSTAN_BINARY_OPERATOR(-, sub)
@@ -100,12 +100,12 @@ CAPSTAN_BINARY_OPERATOR(<=, less_equal)
 CAPSTAN_BINARY_OPERATOR(>, greater)
 CAPSTAN_BINARY_OPERATOR(>=, greater_equal)
 #undef CAPSTAN_BINARY_OPERATOR
-#define CAPSTAN_EQUALITY_OPERATOR(symbol, function)                                                               \
-  inline Tensor operator symbol(const Operand& a, const RightOperand& b) {                                        \
-    return b.tensor != nullptr ? function(a.tensor, *b.tensor, a.where) : function(a.tensor, b.value, a.where);   \
-  }                                                                                                               \
-  inline Tensor operator symbol(const ScalarOperand& a, const RightTensor& b) {                                   \
-    return function(b.tensor, a.value, a.where);                                                                  \
+#define CAPSTAN_EQUALITY_OPERATOR(symbol, function)                                                             \
+  inline Tensor operator symbol(const Operand& a, const RightOperand& b) {                                      \
+    return b.tensor != nullptr ? function(a.tensor, *b.tensor, a.where) : function(a.tensor, b.value, a.where); \
+  }                                                                                                             \
+  inline Tensor operator symbol(const ScalarOperand& a, const RightTensor& b) {                                 \
+    return function(b.tensor, a.value, a.where);                                                                \
   }
 CAPSTAN_EQUALITY_OPERATOR(==, equal)
 CAPSTAN_EQUALITY_OPERATOR(!=, not_equal)

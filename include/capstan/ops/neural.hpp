@@ -40,7 +40,7 @@ struct RnnResult {
 /// Gradient  for all five; keeps x, h0, the weights and the result. The step-by-step operations give the same to rounding.
 /// Cost      2*batch*time*hidden*(inputs+hidden) flops
 /// Throws    ShapeError, DTypeError, DeviceError
-RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b, Activation activation,
-           Where where = Where::current());
+RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor& wh, const Tensor& b,
+              Activation activation, Where where = Where::current());
 
 }  // namespace capstan

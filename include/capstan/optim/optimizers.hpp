@@ -11,9 +11,9 @@ namespace optim {
 
 struct SgdOptions {
   double learning_rate = 0.01;
-  double momentum = 0;        ///< 0 <= momentum
+  double momentum = 0;  ///< 0 <= momentum
   bool nesterov = false;
-  double weight_decay = 0;    ///< adds weight_decay * parameter to the gradient
+  double weight_decay = 0;  ///< adds weight_decay * parameter to the gradient
 };
 
 /// Stochastic gradient descent. v = momentum*v + g; p -= learning_rate*v (Nesterov: p -= learning_rate*(g + momentum*v)).

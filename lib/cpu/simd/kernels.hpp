@@ -9,8 +9,7 @@ namespace capstan::on_cpu {
 
 /// c [m, n] (+)= a [m, k] * b [k, n], for products so small that packing them would cost more than it brings.
 /// a may be read transposed: element (i, p) is a[i * a_row + p * a_column]. b and c have unit columns.
-template <class T>
-struct SmallGemm {
+template <class T> struct SmallGemm {
   const T* a;
   std::int64_t a_row, a_column;
   const T* b;
@@ -22,8 +21,7 @@ struct SmallGemm {
 };
 
 /// The pieces of a recurrent sequence that one thread works on: rows of the batch, all steps.
-template <class T>
-struct RnnRows {
+template <class T> struct RnnRows {
   std::int64_t rows, time, inputs, hidden;
   bool relu;                  // else tanh
   const T *x, *h0, *h;        // x [rows, time, inputs], h0 [rows, hidden], h [rows, time, hidden]: contiguous
@@ -39,8 +37,7 @@ struct RnnRows {
 using kernels::AdamStep;
 using kernels::SgdStep;
 
-template <class T>
-struct FloatKernels {
+template <class T> struct FloatKernels {
   void (*unary[kernels::kUnaryCount])(const T* x, T* y, std::int64_t count);
   void (*unary_backward[kernels::kUnaryCount])(const T* grad, const T* saved, T* out, std::int64_t count);
   // steps are 1, or 0 for one value against all
@@ -72,8 +69,7 @@ struct SimdKernels {
   const char* name;  // "avx512", "avx2", "baseline"
   FloatKernels<float> f32;
   FloatKernels<double> f64;
-  template <class T>
-  const FloatKernels<T>& of() const {
+  template <class T> const FloatKernels<T>& of() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;
   }

@@ -21,16 +21,11 @@ namespace {
 
 #if CAPSTAN_HAS_XSIMD
 
-template <class T>
-using Batch = xsimd::batch<T, xsimd::CAPSTAN_ISA_XSIMD>;
+template <class T> using Batch = xsimd::batch<T, xsimd::CAPSTAN_ISA_XSIMD>;
 
-template <class T>
-struct Mask {
-  typename Batch<T>::batch_bool_type bits;
-};
+template <class T> struct Mask { typename Batch<T>::batch_bool_type bits; };
 
-template <class T>
-struct Lanes {
+template <class T> struct Lanes {
   static constexpr int size = static_cast<int>(Batch<T>::size);
   Batch<T> v;
   CAPSTAN_INLINE Lanes() = default;
@@ -69,8 +64,7 @@ template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> 
 template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(xsimd::abs(x.v)); }
 
 /// `fast`, but for lanes in (low, high), where it is wrong: those ask the C library. Hardly ever taken.
-template <class T, class F>
-CAPSTAN_INLINE Lanes<T> mend(Lanes<T> fast, Lanes<T> x, T low, T high, F library) {
+template <class T, class F> CAPSTAN_INLINE Lanes<T> mend(Lanes<T> fast, Lanes<T> x, T low, T high, F library) {
   const auto wrong = (x.v > Batch<T>(low)) & (x.v < Batch<T>(high));
   if (__builtin_expect(xsimd::any(wrong), false)) {
     T from[Lanes<T>::size], to[Lanes<T>::size];
@@ -103,12 +97,8 @@ template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(xs
 
 #else  // one value at a time; the compiler may still vectorize the plain arithmetic
 
-template <class T>
-struct Mask {
-  bool bits;
-};
-template <class T>
-struct Lanes {
+template <class T> struct Mask { bool bits; };
+template <class T> struct Lanes {
   static constexpr int size = 1;
   T v;
   CAPSTAN_INLINE Lanes() = default;
@@ -155,7 +145,8 @@ CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
 // The first `count` (1 .. size) lanes; the others are zero, and are not written.
 template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t count) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)));
+  if constexpr (sizeof(T) == 4)
+    return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)));
   else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p)));
 #elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
   if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, first_lanes(count))));

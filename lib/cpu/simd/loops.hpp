@@ -2,16 +2,14 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-template <class Op, class T>
-void unary(const T* x, T* y, std::int64_t count) {
+template <class Op, class T> void unary(const T* x, T* y, std::int64_t count) {
   using L = Lanes<T>;
   std::int64_t i = 0;
   for (; i + L::size <= count; i += L::size) Op::forward(L::load(x + i)).store(y + i);
   if (i < count) store_part(Op::forward(load_part(x + i, count - i)), y + i, count - i);
 }
 
-template <class Op, class T>
-void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
+template <class Op, class T> void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
   using L = Lanes<T>;
   if constexpr (Op::saves == kernels::Saves::nothing) saved = grad;
   std::int64_t i = 0;
@@ -41,8 +39,7 @@ void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T*
   else binary_loop<Op, T, true, true>(a, b, y, count);
 }
 
-template <class T>
-CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
+template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_reduce_add_ps(x.v);
   else return _mm512_reduce_add_pd(x.v);
@@ -58,8 +55,7 @@ CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 constexpr std::int64_t kPrefetchBytes = 8192;
 
 // Blocks of 32 values a lane in eight registers, the blocks in double.
-template <class T>
-double sum(const T* x, std::int64_t count) {
+template <class T> double sum(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 8;
   constexpr std::int64_t kBlock = 32 * kRegisters * L::size;
@@ -83,8 +79,7 @@ double sum(const T* x, std::int64_t count) {
   return total;
 }
 
-template <class Op, class T>
-T extreme(const T* x, std::int64_t count) {
+template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 4;
   L best[kRegisters];
@@ -124,7 +119,8 @@ void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t r
       const std::int64_t width = count - j < L::size ? count - j : L::size;
       L part(0);
       for (std::int64_t row = begin; row < end; ++row)
-        part = part + (width == L::size ? L::load(rows + row * row_step + j) : load_part(rows + row * row_step + j, width));
+        part = part +
+               (width == L::size ? L::load(rows + row * row_step + j) : load_part(rows + row * row_step + j, width));
       part.store(flat);
       for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
     }
@@ -136,8 +132,7 @@ void extreme_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t ro
   for (std::int64_t row = 0; row < row_count; ++row) binary<Op, T>(best, 1, rows + row * row_step, 1, best, count);
 }
 
-template <class T>
-void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
+template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
   using L = Lanes<T>;
   const L s(shift), f(scale);
   std::int64_t i = 0;
@@ -146,8 +141,7 @@ void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
 }
 
 /// Writes exp(x - largest) to y if y is not null, and returns the sum.
-template <class T>
-CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
+template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
   using L = Lanes<T>;
   constexpr std::int64_t kBlock = 256 * L::size;
   const L shift(largest);
@@ -176,28 +170,22 @@ CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count
   return total;
 }
 
-template <class T>
-CAPSTAN_INLINE T finite_or_zero(T x) {
-  return x - x == T(0) ? x : T(0);
-}
+template <class T> CAPSTAN_INLINE T finite_or_zero(T x) { return x - x == T(0) ? x : T(0); }
 
-template <class T>
-T logsumexp(const T* x, std::int64_t count) {
+template <class T> T logsumexp(const T* x, std::int64_t count) {
   const T largest = extreme<kernels::Maximum>(x, count);
   const T shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
   return static_cast<T>(kernels::log(sum_of_exp<T>(x, shift, nullptr, count)) + static_cast<double>(shift));
 }
 
-template <class T>
-void softmax(const T* x, T* y, std::int64_t count) {
+template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   const T largest = extreme<kernels::Maximum>(x, count);
   const double total = sum_of_exp(x, largest, y, count);
   const T scale = static_cast<T>(1 / total);
   binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
 }
 
-template <class T>
-void log_softmax(const T* x, T* y, std::int64_t count) {
+template <class T> void log_softmax(const T* x, T* y, std::int64_t count) {
   // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
   const T largest = extreme<kernels::Maximum>(x, count);
   const T rest = static_cast<T>(kernels::log(sum_of_exp<T>(x, largest, nullptr, count)));
@@ -208,8 +196,7 @@ void log_softmax(const T* x, T* y, std::int64_t count) {
   if (i < count) store_part((load_part(x + i, count - i) - shift) - sub, y + i, count - i);
 }
 
-template <class T>
-void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
+template <class T> void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
   using L = Lanes<T>;
   L part(0);
   std::int64_t i = 0;
@@ -220,13 +207,13 @@ void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
   if (i < count) store_part((load_part(grad + i, count - i) - dot) * load_part(y + i, count - i), out + i, count - i);
 }
 
-template <class T>
-void log_softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
+template <class T> void log_softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {
   using L = Lanes<T>;
   const L total(static_cast<T>(sum(grad, count)));
   std::int64_t i = 0;
   for (; i + L::size <= count; i += L::size) (L::load(grad + i) - exp(L::load(y + i)) * total).store(out + i);
-  if (i < count) store_part(load_part(grad + i, count - i) - exp(load_part(y + i, count - i)) * total, out + i, count - i);
+  if (i < count)
+    store_part(load_part(grad + i, count - i) - exp(load_part(y + i, count - i)) * total, out + i, count - i);
 }
 
 // --- copies ---
@@ -253,8 +240,7 @@ CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, floa
 }
 #endif
 
-template <class T>
-void transpose_tile(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
+template <class T> void transpose_tile(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
     for (int i = 0; i < 16; i += 8)
@@ -279,8 +265,7 @@ CAPSTAN_INLINE void adam_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& m, Lanes<T>& v
   p = p - L(s.learning_rate * s.mean_scale) * m / (sqrt(v * L(s.square_scale)) + L(s.epsilon));
 }
 
-template <class T>
-void adam(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& s) {
+template <class T> void adam(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& s) {
   using L = Lanes<T>;
   for (std::int64_t i = 0; i < count; i += L::size) {
     const std::int64_t width = count - i < L::size ? count - i : L::size;
@@ -296,8 +281,7 @@ void adam(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& s) {
   }
 }
 
-template <class T>
-CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& velocity, const SgdStep& s) {
+template <class T> CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& velocity, const SgdStep& s) {
   using L = Lanes<T>;
   g = fma(L(s.weight_decay), p, g);
   if (s.momentum != 0) {
@@ -307,8 +291,7 @@ CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& velocity, const
   p = p - L(s.learning_rate) * g;
 }
 
-template <class T>
-void sgd(T* p, const T* g, T* velocity, std::int64_t count, const SgdStep& s) {
+template <class T> void sgd(T* p, const T* g, T* velocity, std::int64_t count, const SgdStep& s) {
   using L = Lanes<T>;
   for (std::int64_t i = 0; i < count; i += L::size) {
     const std::int64_t width = count - i < L::size ? count - i : L::size;

@@ -11,8 +11,7 @@ constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 constexpr int tile_rows(int columns) { return columns == 1 ? 12 : kTileSums / columns; }
 
 /// a [m, k] * b [k, n], or its part. Element (i, p) of a is a[i * a_row + p * a_column]; b has unit columns.
-template <class T>
-struct Factors {
+template <class T> struct Factors {
   const T* a;
   std::int64_t a_row, a_column;
   const T* b;
@@ -20,11 +19,11 @@ struct Factors {
 };
 
 /// Calls `use` with 0 .. N-1 as constants: arrays that are indexed so stay in registers.
-template <int N, class F>
-CAPSTAN_INLINE void unrolled(F use) {
+template <int N, class F> CAPSTAN_INLINE void unrolled(F use) {
   [&]<int... I>(std::integer_sequence<int, I...>) __attribute__((always_inline)) {
     (use(std::integral_constant<int, I>()), ...);
-  }(std::make_integer_sequence<int, N>());
+  }
+  (std::make_integer_sequence<int, N>());
 }
 
 /// Adds a product to the sums of a tile: Rows x (Columns registers), of which the last holds `last` values.
@@ -82,8 +81,7 @@ void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... re
 }
 
 /// All tiles of a result [m, n]; `rest` is what gemm_tile takes from `start` on.
-template <class T, class... Rest>
-void for_tiles(std::int64_t m, std::int64_t n, const Rest&... rest) {
+template <class T, class... Rest> void for_tiles(std::int64_t m, std::int64_t n, const Rest&... rest) {
   constexpr int size = Lanes<T>::size;
   for (std::int64_t column = 0; column < n;) {
     const std::int64_t left = n - column;
@@ -102,35 +100,30 @@ void for_tiles(std::int64_t m, std::int64_t n, const Rest&... rest) {
 
 // What sums start from and where they go.
 
-template <class T>
-struct FromZero {
+template <class T> struct FromZero {
   CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t, int) const { return Lanes<T>(0); }
 };
-template <class T>
-struct FromRow {  // the same for all rows: a bias
+template <class T> struct FromRow {  // the same for all rows: a bias
   const T* values;
   CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t column, int count) const {
     return load_part(values + column, count);
   }
 };
-template <class T>
-struct FromMatrix {
+template <class T> struct FromMatrix {
   const T* c;
   std::int64_t c_row;
   CAPSTAN_INLINE Lanes<T> operator()(std::int64_t row, std::int64_t column, int count) const {
     return load_part(c + row * c_row + column, count);
   }
 };
-template <class T>
-struct ToMatrix {
+template <class T> struct ToMatrix {
   T* c;
   std::int64_t c_row;
   CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
     store_part(x, c + row * c_row + column, count);
   }
 };
-template <class Op, class T>
-struct ThroughOp {  // to a matrix, through an activation
+template <class Op, class T> struct ThroughOp {  // to a matrix, through an activation
   ToMatrix<T> to;
   CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
     to(Op::forward(x), row, column, count);
@@ -144,15 +137,13 @@ void multiply(std::int64_t m, std::int64_t n, const Factors<T>& f, T* c, std::in
   else for_tiles<T>(m, n, FromZero<T>{}, ToMatrix<T>{c, c_row}, f);
 }
 
-template <class T>
-void small_gemm(const SmallGemm<T>& g) {
+template <class T> void small_gemm(const SmallGemm<T>& g) {
   multiply<T>(g.m, g.n, {g.a, g.a_row, g.a_column, g.b, g.b_row, g.k}, g.c, g.c_row, g.accumulate);
 }
 
 // --- a recurrent sequence: h[t] = activation(b + x[t] wx + h[t-1] wh) ---
 
-template <class Op, class T>
-void rnn_forward_with(const RnnRows<T>& r) {
+template <class Op, class T> void rnn_forward_with(const RnnRows<T>& r) {
   const std::int64_t x_step = r.time * r.inputs, h_step = r.time * r.hidden;
   for (std::int64_t t = 0; t < r.time; ++t) {
     const Factors<T> input{r.x + t * r.inputs, x_step, 1, r.wx, r.hidden, r.inputs};
@@ -162,16 +153,14 @@ void rnn_forward_with(const RnnRows<T>& r) {
   }
 }
 
-template <class T>
-void rnn_forward(const RnnRows<T>& r) {
+template <class T> void rnn_forward(const RnnRows<T>& r) {
   if (r.relu) rnn_forward_with<kernels::Relu>(r);
   else rnn_forward_with<kernels::Tanh>(r);
 }
 
 /// The gradient before the activation of step t, from that of its output: what came back through later steps, `x`,
 /// and what the caller gave for this step.
-template <class Op, class T>
-struct BeforeActivation {
+template <class Op, class T> struct BeforeActivation {
   const RnnRows<T>& r;
   std::int64_t t;
   T* to;  // [rows, hidden]
@@ -182,8 +171,7 @@ struct BeforeActivation {
   }
 };
 
-template <class Op, class T>
-void rnn_backward_with(const RnnRows<T>& r) {
+template <class Op, class T> void rnn_backward_with(const RnnRows<T>& r) {
   using L = Lanes<T>;
   const std::int64_t h_step = r.time * r.hidden, x_step = r.time * r.inputs;
   const T one = T(1);
@@ -196,7 +184,8 @@ void rnn_backward_with(const RnnRows<T>& r) {
     }
   for (std::int64_t t = r.time - 1; t >= 0; --t) {
     const T* before = t == 0 ? r.h0 : r.h + (t - 1) * r.hidden;
-    multiply<T>(r.hidden, r.hidden, {before, 1, t == 0 ? r.hidden : h_step, pre, r.hidden, r.rows}, r.dwh, r.hidden, true);
+    multiply<T>(r.hidden, r.hidden, {before, 1, t == 0 ? r.hidden : h_step, pre, r.hidden, r.rows}, r.dwh, r.hidden,
+                true);
     multiply<T>(r.inputs, r.hidden, {r.x + t * r.inputs, 1, x_step, pre, r.hidden, r.rows}, r.dwx, r.hidden, true);
     multiply<T>(1, r.hidden, {&one, 0, 0, pre, r.hidden, r.rows}, r.db, r.hidden, true);
     if (r.dx != nullptr)
@@ -208,8 +197,7 @@ void rnn_backward_with(const RnnRows<T>& r) {
   }
 }
 
-template <class T>
-void rnn_backward(const RnnRows<T>& r) {
+template <class T> void rnn_backward(const RnnRows<T>& r) {
   if (r.relu) rnn_backward_with<kernels::Relu>(r);
   else rnn_backward_with<kernels::Tanh>(r);
 }

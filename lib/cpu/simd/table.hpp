@@ -29,8 +29,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Binary.
   };
 }
 
-template <class T>
-constexpr FloatKernels<T> make_kernels() {
+template <class T> constexpr FloatKernels<T> make_kernels() {
   return make_kernels<T>(static_cast<kernels::UnaryOps*>(nullptr), static_cast<kernels::BinaryOps*>(nullptr));
 }
 
