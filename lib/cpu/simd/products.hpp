@@ -3,12 +3,16 @@ namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
 // A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast.
-#if defined(__AVX512F__) || defined(__aarch64__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kTileSums = 4, kTileLanes = 2;  // the same code in little: instrumented tiles take minutes to compile
+#elif defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
 #else
 constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 #endif
-constexpr int tile_rows(int columns) { return columns == 1 ? 12 : kTileSums / columns; }
+constexpr int tile_rows(int columns) {
+  return columns == 1 && kTileSums > 12 ? 12 : kTileSums / columns;
+}
 
 /// a [m, k] * b [k, n], or its part. Element (i, p) of a is a[i * a_row + p * a_column]; b has unit columns.
 template <class T> struct Factors {
@@ -76,7 +80,7 @@ void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... re
   };
   std::int64_t i = tiles(0, std::integral_constant<int, tile_rows(Columns)>());
   i = tiles(i, std::integral_constant<int, tile_rows(Columns) / 2>());
-  i = tiles(i, std::integral_constant<int, 2>());
+  if constexpr (tile_rows(Columns) > 4) i = tiles(i, std::integral_constant<int, 2>());
   tiles(i, std::integral_constant<int, 1>());
 }
 
