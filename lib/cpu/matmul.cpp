@@ -86,10 +86,10 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
     return;
   }
   hold_blas_to_one_thread();
-  constexpr std::int64_t kEdge = 48;  // cuts fall on multiples of the inner kernels' rows and columns
+  constexpr std::int64_t kEdge = 24;  // cuts fall on multiples of the inner kernels' rows and columns
   constexpr std::int64_t kBlasGrain =
       1 << 21;  // multiplications worth a thread; OpenBLAS adds up smaller ones differently
-  const bool by_rows = m >= 4 * kEdge || m >= n;
+  const bool by_rows = m >= 8 * kEdge || m >= n;
   const std::int64_t size = by_rows ? m : n, blocks = std::max<std::int64_t>(size / kEdge, 1);
   const std::int64_t enough = kBlasGrain / (kEdge * (by_rows ? n : m) * k) + 1;  // blocks worth a thread
   // Rows may be cut anywhere, so they are cut as rarely as the threads allow: each part packs the right operand again.
