@@ -26,7 +26,7 @@ void relax() noexcept {
 #endif
 }
 
-constexpr int kSpinsBeforeSleep = 2000;  // tens of microseconds: about the pause between the operations of a step
+constexpr int kSpinsBeforeSleep = 10000;  // some 150 us: longer than the pauses between the operations of a step
 constexpr std::int64_t kPiecesPerThread = 4;
 
 /// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not

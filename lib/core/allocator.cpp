@@ -1,5 +1,6 @@
 #include "lib/core/allocator.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +21,7 @@ namespace capstan::core {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;
 constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
 constexpr int kClasses = kLinearClasses + 4 * 38;
 constexpr std::int64_t kLargestCachedByThread = 64 << 10;
@@ -204,8 +206,12 @@ void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
     if (attempt == 1) release_cpu_cache();
     const std::lock_guard lock(all.mutex);
     if (all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit) continue;
-    block = std::aligned_alloc(kAlignment, static_cast<std::size_t>(bytes));
+    const std::int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
+    block = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes));
     if (block == nullptr) continue;
+#if defined(__linux__)
+    if (bytes >= kHugeBytes) madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // fewer page-table misses
+#endif
     const std::int64_t reserved = all.reserved.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (reserved > all.peak) all.peak = reserved;
     ++all.system_allocations;
