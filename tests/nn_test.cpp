@@ -357,3 +357,33 @@ TEST_CASE("gradients flow through unroll with lengths, and not from steps past a
   CHECK(number(sum(abs(dx[1].index({until(2)})))) > 0);
   CHECK(dw.defined());
 }
+
+TEST_CASE("a fused sequence of many rows equals its steps, values and all five gradients", "[nn]") {
+  constexpr std::int64_t batch = 150, time = 4, inputs = 3, hidden = 7;  // more rows than one block of the kernel
+  Rng rng(5);
+  const TensorOptions type{DType::float64};
+  const Tensor x = normal({batch, time, inputs}, rng, type), h0 = normal({batch, hidden}, rng, type);
+  const Tensor wx = normal({inputs, hidden}, 0, 0.5, rng, type), wh = normal({hidden, hidden}, 0, 0.4, rng, type);
+  const Tensor b = normal({hidden}, rng, type), weight = normal({batch, time, hidden}, rng, type);
+  const Tensor sources[] = {x, h0, wx, wh, b};
+  for (const Activation activation : {Activation::tanh, Activation::relu}) {
+    GradientTape fused, stepped;
+    for (const Tensor& source : sources) fused.watch(source), stepped.watch(source);
+    const RnnResult all = rnn(x, h0, wx, wh, b, activation);
+    const Tensor fused_sum = sum(all.outputs * weight) + sum(square(all.last));
+    std::vector<Tensor> states;
+    Tensor h = h0;
+    for (std::int64_t t = 0; t < time; ++t) {
+      const Tensor pre = matmul(x.index({::capstan::all, t}), wx) + matmul(h, wh) + b;
+      h = activation == Activation::tanh ? tanh(pre) : relu(pre);
+      states.push_back(h);
+    }
+    const Tensor stepped_sum = sum(stack(states, 1) * weight) + sum(square(h));
+    CHECK(all_close(all.outputs, stack(states, 1), 1e-12, 1e-12));
+    const auto one = fused.gradient(fused_sum, sources), other = stepped.gradient(stepped_sum, sources);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      INFO("gradient " << i);
+      CHECK(all_close(one[i], other[i], 1e-10, 1e-10));
+    }
+  }
+}
