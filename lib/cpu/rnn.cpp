@@ -11,7 +11,7 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 60;  // a multiple of the product kernel's rows
+constexpr std::int64_t kBlockRows = 36;  // a multiple of the product kernel's rows
 
 struct Sizes {
   std::int64_t batch, time, inputs, hidden, blocks;

@@ -10,9 +10,7 @@ constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
 #else
 constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 #endif
-constexpr int tile_rows(int columns) {
-  return columns == 1 && kTileSums > 12 ? 12 : kTileSums / columns;
-}
+constexpr int tile_rows(int columns) { return columns == 1 && kTileSums > 12 ? 12 : kTileSums / columns; }
 
 /// a [m, k] * b [k, n], or its part. Element (i, p) of a is a[i * a_row + p * a_column]; b has unit columns.
 template <class T> struct Factors {
@@ -30,6 +28,20 @@ template <int N, class F> CAPSTAN_INLINE void unrolled(F use) {
   (std::make_integer_sequence<int, N>());
 }
 
+/// One step of a product: adds column p of `a` times row p of `b` to the sums.
+template <int Rows, int Columns, class T>
+CAPSTAN_INLINE void add_outer(const T* a, std::int64_t a_row, const T* b, int last, Lanes<T> (&sums)[Rows][Columns]) {
+  using L = Lanes<T>;
+  L right[Columns];
+  unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+    right[j] = j + 1 < Columns ? L::load(b + j * L::size) : load_part(b + j * L::size, last);
+  });
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    const L left(a[i * a_row]);
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+  });
+}
+
 /// Adds a product to the sums of a tile: Rows x (Columns registers), of which the last holds `last` values.
 template <int Rows, int Columns, class T>
 CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int64_t column, int last,
@@ -37,17 +49,24 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
   using L = Lanes<T>;
   const T* a = f.a + row * f.a_row;
   const T* b = f.b + column;
-  const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
-  for (std::int64_t p = 0; p < f.k; ++p, a += a_column, b += b_row) {
-    L right[Columns];
-    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
-      right[j] = j + 1 < Columns ? L::load(b + j * L::size) : load_part(b + j * L::size, last);
+  std::int64_t p = 0;
+  if constexpr (Rows == 1) {  // too few sums to hide how long an addition takes: four of each, every fourth step
+    L more[3][1][Columns];
+    unrolled<3>([&](auto s) __attribute__((always_inline)) {
+      unrolled<Columns>([&](auto j) __attribute__((always_inline)) { more[s][0][j] = L(0); });
     });
-    unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
-      const L left(a[i * a_row]);
-      unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+    for (; p + 4 <= f.k; p += 4, a += 4 * f.a_column, b += 4 * f.b_row) {
+      add_outer<1, Columns>(a, 0, b, last, sums);
+      unrolled<3>([&](auto s) __attribute__((always_inline)) {
+        add_outer<1, Columns>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
+      });
+    }
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      sums[0][j] = (sums[0][j] + more[0][0][j]) + (more[1][0][j] + more[2][0][j]);
     });
   }
+  const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
+  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns>(a, a_row, b, last, sums);
 }
 
 /// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
