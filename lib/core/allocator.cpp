@@ -207,8 +207,10 @@ void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
     const std::lock_guard lock(all.mutex);
     if (all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit) continue;
     const std::int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
-    block = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes));
-    if (block == nullptr) continue;
+    if (posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
+      block = nullptr;
+      continue;
+    }
 #if defined(__linux__)
     if (bytes >= kHugeBytes) madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // fewer page-table misses
 #endif
