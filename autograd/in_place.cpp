@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "autograd/ops.hpp"
+#include "lib/core/dispatch.hpp"
 #include "lib/core/indexing.hpp"
 
 namespace capstan {
@@ -137,12 +138,7 @@ T* Tensor::mutable_data(Where where) {
 #define CAPSTAN_FOR_TYPE(T)                             \
   template std::span<T> Tensor::mutable_span<T>(Where); \
   template T* Tensor::mutable_data<T>(Where);
-CAPSTAN_FOR_TYPE(float)
-CAPSTAN_FOR_TYPE(double)
-CAPSTAN_FOR_TYPE(std::int32_t)
-CAPSTAN_FOR_TYPE(std::int64_t)
-CAPSTAN_FOR_TYPE(std::uint8_t)
-CAPSTAN_FOR_TYPE(bool)
+CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 void Tensor::index_put(std::initializer_list<Index> indices, const Tensor& value, Where where) {

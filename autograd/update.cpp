@@ -63,8 +63,7 @@ void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> grad
       check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
   }
   const std::vector<Tensor> dense = dense_all(gradients, where);
-  const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov,
-                              update.first_step};
+  const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();

@@ -26,7 +26,7 @@ void relax() noexcept {
 #endif
 }
 
-constexpr int kSpinsBeforeSleep = 10000;  // some 150 us: longer than the pauses between the operations of a step
+constexpr int kSpinsBeforeSleep = 10000;       // some 150 us: longer than the pauses between the operations of a step
 constexpr std::int64_t kPiecesPerThread = 32;  // so that the last ones are small
 
 /// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not

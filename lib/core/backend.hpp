@@ -40,8 +40,6 @@ struct BadIndex {
 };
 
 struct Backend {
-  const char* name;
-
   // elementwise; operands broadcast to out's shape
   void (*unary)(int op, const TensorImpl& x, TensorImpl& out);
   void (*unary_backward)(int op, const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out);

@@ -180,12 +180,7 @@ Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* 
 #define CAPSTAN_FOR_TYPE(T)                                              \
   template Tensor from_span<T>(std::span<const T>, const Shape&, Where); \
   template Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
-CAPSTAN_FOR_TYPE(float)
-CAPSTAN_FOR_TYPE(double)
-CAPSTAN_FOR_TYPE(std::int32_t)
-CAPSTAN_FOR_TYPE(std::int64_t)
-CAPSTAN_FOR_TYPE(std::uint8_t)
-CAPSTAN_FOR_TYPE(bool)
+CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 // --- nested braces ---

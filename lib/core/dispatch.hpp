@@ -4,6 +4,9 @@
 
 #include <capstan/dtype.hpp>
 
+/// `use(float) use(double) ...` for every element type: explicit instantiations.
+#define CAPSTAN_EVERY_TYPE(use) use(float) use(double) use(std::int32_t) use(std::int64_t) use(std::uint8_t) use(bool)
+
 namespace capstan::core {
 
 template <class T>

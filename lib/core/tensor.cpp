@@ -108,12 +108,7 @@ const T* Tensor::data(Where where) const {
   template std::vector<T> Tensor::to_vector<T>(Where) const; \
   template std::span<const T> Tensor::span<T>(Where) const;  \
   template const T* Tensor::data<T>(Where) const;
-CAPSTAN_FOR_TYPE(float)
-CAPSTAN_FOR_TYPE(double)
-CAPSTAN_FOR_TYPE(std::int32_t)
-CAPSTAN_FOR_TYPE(std::int64_t)
-CAPSTAN_FOR_TYPE(std::uint8_t)
-CAPSTAN_FOR_TYPE(bool)
+CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 }  // namespace capstan

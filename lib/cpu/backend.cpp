@@ -38,7 +38,6 @@ namespace core {
 
 const Backend& cpu_backend() {
   static constexpr Backend table{
-      .name = "cpu",
       .unary = &on_cpu::unary,
       .unary_backward = &on_cpu::unary_backward,
       .binary = &on_cpu::binary,

@@ -9,7 +9,7 @@ struct AdamStep {
 };
 struct SgdStep {
   double learning_rate, momentum, weight_decay;
-  bool nesterov, first;  // first: velocity = gradient
+  bool nesterov;
 };
 
 }  // namespace capstan::kernels

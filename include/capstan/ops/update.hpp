@@ -9,7 +9,6 @@ namespace capstan CAPSTAN_PUBLIC {
 struct SgdUpdate {
   double learning_rate = 0.01, momentum = 0, weight_decay = 0;
   bool nesterov = false;
-  bool first_step = false;  ///< the velocity holds nothing yet: it becomes the gradient
 };
 
 struct AdamUpdate {
@@ -22,7 +21,8 @@ struct AdamUpdate {
 // parameters and states are contiguous (ShapeError). If one does not fit, nothing has changed. Counts as a write to
 // the parameters; never recorded.
 
-/// p -= learning_rate * v with v = momentum*v + g + weight_decay*p; `velocity` may be empty if the momentum is 0.
+/// p -= learning_rate * v with v = momentum*v + g + weight_decay*p; `velocity` starts at zero, and may be empty if the
+/// momentum is 0.
 void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> velocity,
                 const SgdUpdate& update, Where where = Where::current());
 /// Adam, Kingma and Ba 2015, algorithm 1, with `mean` and `square` as its moments.

@@ -285,7 +285,7 @@ template <class T> CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<
   using L = Lanes<T>;
   g = fma(L(s.weight_decay), p, g);
   if (s.momentum != 0) {
-    velocity = s.first ? g : fma(L(s.momentum), velocity, g);
+    velocity = fma(L(s.momentum), velocity, g);
     g = s.nesterov ? fma(L(s.momentum), velocity, g) : velocity;
   }
   p = p - L(s.learning_rate) * g;
