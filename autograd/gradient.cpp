@@ -5,6 +5,7 @@
 
 #include <capstan/create.hpp>
 #include <capstan/ops/elementwise.hpp>
+#include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
@@ -13,8 +14,10 @@ namespace capstan::autograd {
 
 // --- Replay ---
 
-const Tensor& Replay::grad(int output) const noexcept {
-  return work_.gradients[entry_.first_output + static_cast<std::uint32_t>(output) - work_.base];
+const Tensor& Replay::grad(int output) const {
+  const Tensor& sum = work_.gradients[entry_.first_output + static_cast<std::uint32_t>(output) - work_.base];
+  if (has_row_slices(sum)) core::fill_in(*sum.impl(), entry_.where);
+  return sum;
 }
 const Tensor& Replay::saved(int i) const noexcept { return entry_.saved_values()[i].tensor; }
 const void* Replay::raw_attributes() const noexcept { return entry_.attributes(); }
@@ -33,6 +36,8 @@ TensorImpl* Replay::accumulator(int input) const noexcept {
 
 void Replay::give(int input, Tensor gradient) {
   Tensor& sum = work_.gradients[entry_.input_slots()[input] - work_.base];
+  if (has_row_slices(sum)) core::fill_in(*sum.impl(), entry_.where);
+  if (sum.defined() && has_row_slices(gradient)) core::fill_in(*gradient.impl(), entry_.where);
   if (!sum.defined()) {
     sum = std::move(gradient);
   } else if (TensorImpl* place = accumulator(input); place != nullptr && gradient.is_contiguous()) {
@@ -46,11 +51,31 @@ void Replay::give(int input, Tensor gradient) {
   }
 }
 
+void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
+  Tensor& sum = work_.gradients[entry_.input_slots()[input] - work_.base];
+  const Where where = entry_.where;
+  RowSlices all = slices;
+  if (has_row_slices(sum)) {
+    const RowSlices before = row_slices(sum, where);
+    all = {concat({before.indices, slices.indices}, 0, where), concat({before.values, slices.values}, 0, where)};
+  } else if (TensorImpl* place = sum.defined() ? accumulator(input) : nullptr; place != nullptr) {
+    core::backend_of(place->device(), where).gather_backward(*slices.values.impl(), *slices.indices.impl(), *place);
+    return;
+  }
+  Tensor rows = core::make_sliced(std::move(all), shape, where);
+  if (row_slices(rows, where).indices.numel() >= shape[0]) core::fill_in(*rows.impl(), where);
+  if (sum.defined() && !has_row_slices(sum)) give(input, std::move(rows));
+  else sum = std::move(rows);
+}
+
 // --- the walk ---
 
-namespace {
+Held::Held(TapeState& tape) noexcept : tape_(tape) { ++tape_.held; }
+Held::~Held() {
+  if (--tape_.held == 0 && tape_.ended) end_tape(&tape_);
+}
 
-constexpr const char* kOp = "GradientTape::gradient";
+namespace {
 
 /// Stops a tape from recording its own replay, and lends out the buffers.
 class Session {
@@ -58,9 +83,11 @@ class Session {
   Session(TapeState& tape) : tape_(tape), work_(std::exchange(tape.log->spare_work, nullptr)) {
     if (work_ == nullptr) work_ = new GradientWork;
     ++tape_.paused;
+    ++tape_.replaying;
     tape_.log->refresh_recording();
   }
   ~Session() {
+    --tape_.replaying;
     --tape_.paused;
     tape_.log->refresh_recording();
     work_->gradients.clear();
@@ -75,39 +102,38 @@ class Session {
   GradientWork* work_;
 };
 
-void check_floating(const char* what, const Tensor& x, Where where) {
-  core::defined(kOp, x, where);
+void check_floating(const char* op, const char* what, const Tensor& x, Where where) {
+  core::described(op, x, where);
   if (!is_floating(x.dtype()))
-    base::fail<DTypeError>(where, kOp, ": a ", what, " is ", x.dtype(),
-                           "; gradients exist for float32 and float64 only.");
+    base::fail<DTypeError>(where, op, ": a ", what, " is ", x.dtype(), "; gradients exist for floating types only.");
 }
 
-std::uint32_t target_slot(const TapeState& tape, const Tensor& target, Where where) {
+std::uint32_t target_slot(const char* op, const TapeState& tape, const Tensor& target, Where where) {
   const std::uint32_t slot = tape.log->find(*target.impl());
   if (slot == kNoSlot || (tape.log->slots[slot].tapes & tape.bit) == 0)
     base::fail<TapeError>(
-        where, kOp, ": the target of shape ", target.shape(),
+        where, op, ": the target of shape ", target.shape(),
         " is not on the tape; it must be computed, while the tape records, from a watched tensor or a Parameter.");
   return slot;
 }
 
-void check_output_gradient(const Tensor& target, const Tensor& gradient, Where where) {
+void check_output_gradient(const char* op, const Tensor& target, const Tensor& gradient, Where where) {
   if (gradient.shape() != target.shape())
-    base::fail<ShapeError>(where, kOp, ": the output gradient is ", gradient.shape(), " and the target ",
+    base::fail<ShapeError>(where, op, ": the output gradient is ", gradient.shape(), " and the target ",
                            target.shape(), "; the shapes must be equal.");
   if (gradient.dtype() != target.dtype())
-    base::fail<DTypeError>(where, kOp, ": the output gradient is ", gradient.dtype(), " and the target ",
+    base::fail<DTypeError>(where, op, ": the output gradient is ", gradient.dtype(), " and the target ",
                            target.dtype(), "; the types must be equal.");
-  core::require_same_device(kOp, *target.impl(), *gradient.impl(), where);
+  core::require_same_device(op, *target.impl(), *gradient.impl(), where);
 }
 
-void check_saved(const Entry& entry, Where where) {
+void check_saved(const char* op, const Entry& entry, Where where) {
   for (std::uint32_t i = 0; i < entry.saved; ++i) {
     const Saved& saved = entry.saved_values()[i];
     if (!saved.tensor.defined()) continue;
     const core::Storage& storage = *saved.tensor.impl()->storage;
     if (storage.version.load(std::memory_order_relaxed) != saved.version)
-      base::fail<TapeError>(where, kOp, ": a value that ", entry.op, " at ", base::to_string(entry.where),
+      base::fail<TapeError>(where, op, ": a value that ", entry.op, " at ", base::to_string(entry.where),
                             " saved was changed in place at ", base::to_string(storage.last_write),
                             "; change a copy, or change it after the gradient.");
   }
@@ -131,21 +157,21 @@ bool any_output_marked(const Entry& entry, const GradientWork& work, std::uint8_
 
 /// Marks what depends on the sources (walking up), then what of it the targets need (walking down), checking the
 /// saved values of just those entries.
-void mark_paths(const TapeState& tape, GradientWork& work, std::size_t first, std::size_t last, Where where) {
+void mark_paths(const TapeState& tape, const GradientRequest& request, GradientWork& work, std::size_t first,
+                std::size_t last) {
   const std::vector<Entry>& entries = tape.log->entries;
   for (std::size_t i = first; i < last; ++i) {
     const Entry& entry = entries[i];
-    if ((entry.tapes & tape.bit) == 0) continue;
-    if (!any_input_depends(entry, work)) continue;
+    if (!entry.replays_on(tape.bit) || !any_input_depends(entry, work)) continue;
     for (std::uint32_t o = 0; o < entry.outputs; ++o)
       work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
   }
   for (std::size_t i = last; i-- > first;) {
     const Entry& entry = entries[i];
-    if ((entry.tapes & tape.bit) == 0 || !any_output_marked(entry, work, kReachesTarget) ||
+    if (!entry.replays_on(tape.bit) || !any_output_marked(entry, work, kReachesTarget) ||
         !any_input_depends(entry, work))
       continue;
-    check_saved(entry, where);
+    check_saved(request.op, entry, request.where);
     for (std::uint32_t k = 0; k < entry.inputs; ++k) {
       const std::uint32_t slot = entry.input_slots()[k];
       if (slot != kNoSlot && slot >= work.base) work.marks[slot - work.base] |= kReachesTarget;
@@ -153,17 +179,72 @@ void mark_paths(const TapeState& tape, GradientWork& work, std::size_t first, st
   }
 }
 
+/// The hooks of one replay, those of later tensors first. A hook may add hooks: these wait for the next replay.
+class Hooks {
+ public:
+  explicit Hooks(const TapeState& tape) : list_(tape.hooks) {
+    const auto later = [](const GradientHook& a, const GradientHook& b) { return a.slot > b.slot; };
+    std::stable_sort(list_.begin(), list_.end(), later);
+  }
+  /// Runs those of the slots from `lowest` on, whose gradients are complete by now.
+  void run_down_to(std::uint32_t lowest, GradientWork& work) {
+    for (; next_ < list_.size() && list_[next_].slot >= lowest; ++next_) {
+      const std::uint32_t at = list_[next_].slot - work.base;
+      if (at < work.gradients.size()) run(list_[next_], work, at);
+    }
+  }
+
+ private:
+  static void run(const GradientHook& hook, GradientWork& work, std::uint32_t at) {
+    const Tensor gradient = work.gradients[at];  // a handle of its own: the hook may do anything
+    if (!gradient.defined()) return;
+    Tensor replacement = hook.run(gradient);
+    if (!replacement.defined()) return;
+    constexpr const char* op = "GradientTape::on_gradient";
+    if (replacement.shape() != gradient.shape())
+      base::fail<ShapeError>(hook.where, op, ": the hook returned ", replacement.shape(), " for a gradient of ",
+                             gradient.shape(), "; the shapes must be equal.");
+    if (replacement.dtype() != gradient.dtype())
+      base::fail<DTypeError>(hook.where, op, ": the hook returned ", replacement.dtype(), " for a gradient of ",
+                             gradient.dtype(), "; the types must be equal.");
+    core::require_same_device(op, *gradient.impl(), *replacement.impl(), hook.where);
+    work.gradients[at] = std::move(replacement);
+  }
+
+  std::vector<GradientHook> list_;
+  std::size_t next_ = 0;
+};
+
+/// Watchers see the gradients that came in, what had been saved, and the gradients given.
+__attribute__((noinline)) void replay_watched(const Entry& entry, Replay& replay, const GradientWork& work) {
+  std::vector<const Tensor*> inputs, outputs;
+  for (std::uint32_t o = 0; o < entry.outputs; ++o)
+    inputs.push_back(&work.gradients[entry.first_output + o - work.base]);
+  for (std::uint32_t i = 0; i < entry.saved; ++i) inputs.push_back(&entry.saved_values()[i].tensor);
+  for (std::uint32_t i = 0; i < entry.inputs; ++i) {
+    if (!replay.needs(static_cast<int>(i))) continue;
+    const Tensor* gradient = &work.gradients[entry.input_slots()[i] - work.base];
+    if (std::find(outputs.begin(), outputs.end(), gradient) == outputs.end()) outputs.push_back(gradient);
+  }
+  core::ReplayWatch watch(entry.op);
+  entry.replay(replay);
+  watch.ends({entry.op, entry.where, inputs, outputs, true, entry.outputs});
+}
+
 void replay_entries(TapeState& tape, GradientWork& work, std::size_t first, std::size_t last) {
+  Hooks hooks(tape);
   for (std::size_t i = last; i-- > first;) {
     const Entry entry = tape.log->entries[i];  // a copy: the replay may append for outer tapes
-    if ((entry.tapes & tape.bit) == 0) continue;
+    hooks.run_down_to(entry.first_output, work);
+    if (!entry.replays_on(tape.bit)) continue;
     bool has_gradient = false;
     for (std::uint32_t o = 0; o < entry.outputs; ++o)
       has_gradient = has_gradient || work.gradients[entry.first_output + o - work.base].defined();
     if (!has_gradient) continue;
     if (any_input_depends(entry, work)) {
       Replay replay(entry, work);
-      entry.replay(replay);
+      if (core::observed()) replay_watched(entry, replay, work);
+      else entry.replay(replay);
     }
     for (std::uint32_t o = 0; o < entry.outputs; ++o) {
       const std::uint32_t at = entry.first_output + o - work.base;
@@ -171,28 +252,46 @@ void replay_entries(TapeState& tape, GradientWork& work, std::size_t first, std:
     }
     if (tape.spent && entry.tapes == tape.bit) tape.log->entries[i].drop_saved();
   }
+  hooks.run_down_to(work.base, work);
 }
 
-}  // namespace
+/// The gradients that the walk begins with, at the targets.
+void place_seeds(const Log& log, const GradientRequest& request, GradientWork& work) {
+  for (std::size_t i = 0; i < request.targets.size(); ++i) {
+    const std::uint32_t slot = log.find(*request.targets[i].impl());
+    if (slot < work.base || (work.marks[slot - work.base] & kDependsOnSource) == 0) continue;
+    const bool given = !request.output_gradients.empty() && request.output_gradients[i].defined();
+    Tensor seed = given ? request.output_gradients[i] : ones_like(request.targets[i], request.where);
+    Tensor& sum = work.gradients[slot - work.base];
+    sum = sum.defined() ? add(sum, seed, request.where) : std::move(seed);
+  }
+}
 
+/// Fills `result`, one tensor for each source.
 void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* result) {
   Log& log = *tape.log;
+  const char* op = request.op;
   const Where where = request.where;
   std::uint32_t lowest = kNoSlot, highest = 0;
   for (std::size_t i = 0; i < request.targets.size(); ++i) {
-    check_floating("target", request.targets[i], where);
-    highest = std::max(highest, target_slot(tape, request.targets[i], where));
+    check_floating(op, "target", request.targets[i], where);
+    highest = std::max(highest, target_slot(op, tape, request.targets[i], where));
     if (!request.output_gradients.empty() && request.output_gradients[i].defined())
-      check_output_gradient(request.targets[i], request.output_gradients[i], where);
+      check_output_gradient(op, request.targets[i], request.output_gradients[i], where);
   }
   const auto slot_of = [&](const Tensor& source) {
     const std::uint32_t slot = log.find(*source.impl());
     return slot != kNoSlot && slot <= highest && (log.slots[slot].tapes & tape.bit) != 0 ? slot : kNoSlot;
   };
   for (const Tensor& source : request.sources) {
-    check_floating("source", source, where);
+    check_floating(op, "source", source, where);
     lowest = std::min(lowest, slot_of(source));
   }
+  const auto spend = [&] {
+    if (tape.options.persistent || request.keep) return;
+    tape.spent = true;
+    tape.spent_at = where;
+  };
 
   Session session(tape);
   GradientWork& work = session.work();
@@ -207,34 +306,21 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
       if (const std::uint32_t slot = log.find(*target.impl()); slot >= lowest)
         work.marks[slot - lowest] |= kReachesTarget;
 
-    const auto by_output = [](const Entry& entry, std::uint32_t slot) { return entry.first_output < slot; };
-    const auto at = [&](std::uint32_t slot) {
-      return static_cast<std::size_t>(std::lower_bound(log.entries.begin(), log.entries.end(), slot, by_output) -
-                                      log.entries.begin());
-    };
-    const std::size_t first = std::max(at(lowest), tape.first_entry);
-    const std::size_t last = at(highest + 1);
+    const std::size_t first = std::max(log.first_from(lowest), tape.first_entry);
+    const std::size_t last = log.first_from(highest + 1);
     // the last entry may have outputs above the target
     const std::uint32_t top = last > first ? log.entries[last - 1].first_output + log.entries[last - 1].outputs : 0;
     if (top > highest + 1) {
       work.marks.resize(top - lowest);
       work.gradients.resize(top - lowest);
     }
-    mark_paths(tape, work, first, last, where);
-
-    for (std::size_t i = 0; i < request.targets.size(); ++i) {
-      const std::uint32_t slot = log.find(*request.targets[i].impl());
-      if (slot < lowest || (work.marks[slot - lowest] & kDependsOnSource) == 0) continue;
-      const bool given = !request.output_gradients.empty() && request.output_gradients[i].defined();
-      Tensor seed = given ? request.output_gradients[i] : ones_like(request.targets[i], where);
-      Tensor& sum = work.gradients[slot - lowest];
-      sum = sum.defined() ? add(sum, seed, where) : std::move(seed);
-    }
-    if (!tape.options.persistent) tape.spent = true;
+    mark_paths(tape, request, work, first, last);
+    place_seeds(log, request, work);
+    spend();
     log.refresh_recording();
     replay_entries(tape, work, first, last);
-  } else if (!tape.options.persistent) {
-    tape.spent = true;
+  } else {
+    spend();
   }
   for (std::size_t i = 0; i < request.sources.size(); ++i) {
     const Tensor& source = request.sources[i];
@@ -245,10 +331,26 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
   for (std::size_t i = 0; i < request.sources.size(); ++i) {
     const Tensor& source = request.sources[i];
     // a gradient is the caller's own: neither a stretched view nor shared with another source
-    if (result[i].defined() && (!result[i].is_contiguous() || !core::sole_owner(*result[i].impl())))
+    if (result[i].defined() && !has_row_slices(result[i]) &&
+        (!result[i].is_contiguous() || !core::sole_owner(*result[i].impl())))
       result[i] = result[i].copy(where);
     if (!result[i].defined() && request.unconnected == Unconnected::zeros) result[i] = zeros_like(source, where);
   }
+}
+
+}  // namespace
+
+void run_gradient(TapeState* state, const GradientRequest& request, Tensor* result) {
+  TapeState& tape = usable(request.op, state, request.where);
+  if (tape.spent || (tape.replaying > 0 && !tape.options.persistent))
+    base::fail<TapeError>(request.where, request.op, ": gradient was called before on this tape, made at ",
+                          base::to_string(tape.where),
+                          "; only a persistent tape ({.persistent = true}) allows a second call.");
+  const Held held(tape);
+  compute_gradients(tape, request, result);
+  if (!tape.spent) return;
+  tape.log->forget(tape);
+  tape.log->refresh_recording();
 }
 
 }  // namespace capstan::autograd

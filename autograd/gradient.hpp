@@ -15,12 +15,30 @@ struct GradientWork {
 enum Mark : std::uint8_t { kDependsOnSource = 1, kIsSource = 2, kReachesTarget = 4 };
 
 struct GradientRequest {
+  const char* op;  // for messages
   std::span<const Tensor> targets, sources, output_gradients;  // of the last none, or one for each target
   Unconnected unconnected;
   Where where;
+  bool keep = false;  // more replays follow: nothing is spent or freed
 };
 
-/// Fills `result`, one tensor for each source.
-void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* result);
+/// The state of a tape that is used on its own thread and was not moved from.
+TapeState& usable(const char* op, TapeState* state, Where where);
+
+/// While one lives, a tape that ends goes on existing.
+class Held {
+ public:
+  explicit Held(TapeState& tape) noexcept;
+  ~Held();
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+ private:
+  TapeState& tape_;
+};
+
+/// Checks that the tape is not spent, and fills `result`, one tensor for each source. A tape that this spends has then
+/// forgotten everything.
+void run_gradient(TapeState* state, const GradientRequest& request, Tensor* result);
 
 }  // namespace capstan::autograd

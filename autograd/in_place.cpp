@@ -2,15 +2,16 @@
 #include <capstan/parameter.hpp>
 #include <capstan/tape.hpp>
 
+#include <cstdlib>
 #include <cstring>
 
-#include "autograd/ops.hpp"
+#include "autograd/places.hpp"
 #include "lib/core/dispatch.hpp"
-#include "lib/core/indexing.hpp"
 
 namespace capstan {
 
 using autograd::backend_of;
+using autograd::note;
 using autograd::record;
 using autograd::Replay;
 
@@ -19,6 +20,7 @@ Tensor Tensor::copy(Where where) const {
   Tensor out = autograd::result_like(impl, where);
   backend_of(impl, where).copy(impl, *out.impl());
   if (is_floating(impl.dtype)) record("copy", where, [](Replay& r) { r.give(0, r.grad()); }, {this}, {&out}, {});
+  else note("copy", where, {this}, {&out});
   return out;
 }
 
@@ -40,6 +42,20 @@ Tensor Tensor::to(Device device, Where where) const {
 
 namespace {
 
+/// Whether a step along an axis stays within what the axes of smaller steps reach: so it is where windows overlap.
+bool overlaps(const TensorImpl& x) {
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const std::int64_t step = std::abs(x.strides[axis]);
+    std::int64_t reach = 0;
+    for (int other = 0; other < x.rank(); ++other) {
+      const std::int64_t smaller = std::abs(x.strides[other]);
+      if (smaller < step || (smaller == step && other > axis)) reach += (x.shape[other] - 1) * smaller;
+    }
+    if (x.shape[axis] > 1 && reach >= step) return true;
+  }
+  return false;
+}
+
 /// Checks that elements can be written: no axis is stretched over one element.
 TensorImpl& writable(const char* op, const Tensor& target, Where where) {
   core::defined(op, target, where);
@@ -48,6 +64,9 @@ TensorImpl& writable(const char* op, const Tensor& target, Where where) {
     if (impl.shape[axis] > 1 && impl.strides[axis] == 0)
       base::fail<ShapeError>(where, op, ": axis ", axis, " of shape ", impl.shape,
                              " is stretched over one element (broadcast_to); write to a copy.");
+  if (impl.numel() > 0 && overlaps(impl))
+    base::fail<ShapeError>(where, op, ": elements of the view of shape ", impl.shape,
+                           " share their places (sliding_window); write to a copy.");
   return impl;
 }
 
@@ -55,13 +74,7 @@ TensorImpl& writable(const char* op, const Tensor& target, Where where) {
 void write_through(const char* op, TensorImpl& target, const Tensor& value, Where where) {
   const TensorImpl& from = *value.impl();
   core::require_same_device(op, target, from, where);
-  const int extra = target.rank() - from.rank();
-  bool fits = extra >= 0;
-  for (int axis = 0; fits && axis < from.rank(); ++axis)
-    fits = from.shape[axis] == 1 || from.shape[axis] == target.shape[axis + extra];
-  if (!fits)
-    base::fail<ShapeError>(where, op, ": the value of shape ", from.shape, " does not broadcast to ", target.shape,
-                           "; trailing sizes must be equal or 1.");
+  autograd::require_broadcast(op, from.shape, target.shape, where);
   if (from.storage == target.storage) {  // it may overlap
     Tensor own = autograd::result_like(from, where);
     backend_of(from, where).copy(from, *own.impl());
@@ -87,6 +100,7 @@ Tensor& change(const char* op, Tensor& target, const RightOperand& other,
     base::fail<DTypeError>(where, op, ": the result would be ", value.dtype(), " and the tensor is ", impl.dtype,
                            "; convert the right side with x.to(dtype).");
   write_through(op, impl, value, where);
+  note(op, where, {&value}, {&target});
   return target;
 }
 
@@ -97,6 +111,7 @@ void Tensor::assign(const Tensor& value, Where where) {
   core::defined("assign", value, where);
   autograd::check_in_place("assign", *this, &value, where);
   write_through("assign", impl, value, where);
+  note("assign", where, {&value}, {this});
 }
 
 void Tensor::fill(Scalar value, Where where) {
@@ -105,6 +120,7 @@ void Tensor::fill(Scalar value, Where where) {
   autograd::check_in_place("fill", *this, nullptr, where);
   backend_of(impl, where).fill(impl, value);
   core::note_write(impl, where);
+  note("fill", where, {}, {this});
 }
 
 void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where) {
@@ -118,6 +134,7 @@ void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DT
     base::fail<DeviceError>(where, "set: the tensor is on ", impl.device(), "; use index_put.");
   std::memcpy(place, value, static_cast<std::size_t>(size_of(dtype)));
   core::note_write(impl, where);
+  note("set", where, {}, {this});
 }
 
 template <class T>
@@ -141,19 +158,36 @@ T* Tensor::mutable_data(Where where) {
 CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
-void Tensor::index_put(std::initializer_list<Index> indices, const Tensor& value, Where where) {
+void Tensor::index_put(std::span<const Index> indices, const Tensor& value, IndexPutOptions options, Where where) {
   const TensorImpl& impl = writable("index_put", *this, where);
   core::defined("index_put", value, where);
-  const core::ViewGeometry view =
-      core::index_geometry("index_put", impl, std::span<const Index>(indices.begin(), indices.size()), where);
+  if (options.accumulate && impl.dtype == DType::bool8)
+    base::fail<DTypeError>(where, "index_put: the tensor is bool; it must be a number type, not bool, to accumulate.");
+  if (core::has_tensors(indices)) {
+    autograd::put_by_tensors(*this, indices, value, options.accumulate, where);
+    return;
+  }
+  const core::ViewGeometry view = core::index_geometry("index_put", impl, indices, where);
   autograd::check_in_place("index_put", *this, &value, where);
   const Tensor place = core::make_view(impl, view.shape, view.strides, view.offset, where);
-  write_through("index_put", *place.impl(), value, where);
+  Tensor written = value;
+  if (options.accumulate) {
+    autograd::require_broadcast("index_put", value.shape(), view.shape, where);
+    const NoGrad off;
+    written = add(place, value.to(impl.dtype, where), where);
+  }
+  write_through("index_put", *place.impl(), written, where);
+  note("index_put", where, {&written}, {&place});  // the part that was written: the rest is not this operation's
 }
 
-void Tensor::index_put(std::initializer_list<Index> indices, Scalar value, Where where) {
+void Tensor::index_put(std::initializer_list<Index> indices, const Tensor& value, IndexPutOptions options,
+                       Where where) {
+  index_put(std::span<const Index>(indices.begin(), indices.size()), value, options, where);
+}
+
+void Tensor::index_put(std::initializer_list<Index> indices, Scalar value, IndexPutOptions options, Where where) {
   const TensorImpl& impl = core::defined("index_put", *this, where);
-  index_put(indices, core::scalar_tensor("index_put", value, impl.dtype, impl.device(), where), where);
+  index_put(indices, core::scalar_tensor("index_put", value, impl.dtype, impl.device(), where), options, where);
 }
 
 Tensor& Tensor::operator+=(const RightOperand& other) { return change("operator+=", *this, other, &add, &add); }

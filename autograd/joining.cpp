@@ -80,7 +80,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Where where) {
     const Tensor target = part_of(out, along, begin, sizes[i], where);
     backend_of(first, where).copy(*converted[i].impl(), *target.impl());
   }
-  if (autograd::listening()) {
+  if (autograd::attended()) {
     std::vector<const Tensor*> inputs;
     inputs.reserve(parts.size());
     for (const Tensor& part : converted) inputs.push_back(&part);
@@ -154,6 +154,22 @@ std::vector<Tensor> split(const Tensor& x, std::int64_t count, int axis, Where w
   std::vector<Tensor> parts;
   parts.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) parts.push_back(narrow(x, along, i * size, size, where));
+  return parts;
+}
+
+std::vector<Tensor> array_split(const Tensor& x, std::int64_t count, int axis, Where where) {
+  const TensorImpl& impl = core::defined("array_split", x, where);
+  const int along = core::normalize_axis("array_split", axis, impl.rank(), where);
+  if (count < 1)
+    base::fail<ShapeError>(where, "array_split: ", count, " parts were asked for; the count must be >= 1.");
+  const std::int64_t least = impl.shape[along] / count, longer = impl.shape[along] % count;
+  std::vector<Tensor> parts;
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t size = least + (i < longer ? 1 : 0);
+    parts.push_back(narrow(x, along, begin, size, where));
+    begin += size;
+  }
   return parts;
 }
 

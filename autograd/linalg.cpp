@@ -1,16 +1,26 @@
 #include <capstan/ops/linalg.hpp>
 
-#include "autograd/ops.hpp"
+#include "autograd/linalg.hpp"
 
 namespace capstan {
 
 using autograd::backend_of;
 using autograd::record;
 using autograd::Replay;
+using autograd::turned;
+
+Shape autograd::broadcast_leading(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
+  const Shape la = with_sizes(a.shape, 2, {}, where), lb = with_sizes(b.shape, 2, {}, where);
+  for (int i = 1; i <= la.rank() && i <= lb.rank(); ++i) {
+    const std::int64_t sa = la[la.rank() - i], sb = lb[lb.rank() - i];
+    if (sa != sb && sa != 1 && sb != 1)
+      base::fail<ShapeError>(where, op, ": leading axes do not broadcast: a is ", a.shape, " and b is ", b.shape,
+                             "; sizes ", sa, " and ", sb, " must be equal or 1.");
+  }
+  return core::broadcast_shapes(op, la, lb, where);
+}
 
 namespace {
-
-Tensor turned(const Tensor& x, Where where) { return transpose(x, -1, -2, where); }
 
 /// Adds a @ b to the gradient for `input`, straight into the sum where that is possible.
 void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const Shape& shape) {
@@ -37,24 +47,9 @@ Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
     sizes[ra - 1] = b.shape[1];
     return reshape(flat, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ra)), where), where);
   }
-  const auto leading = [&](const TensorImpl& t) {
-    return Shape(std::span<const std::int64_t>(t.shape.begin(), static_cast<std::size_t>(t.rank() - 2)), where);
-  };
-  const Shape la = leading(a), lb = leading(b);
-  for (int i = 1; i <= la.rank() && i <= lb.rank(); ++i) {
-    const std::int64_t sa = la[la.rank() - i], sb = lb[lb.rank() - i];
-    if (sa != sb && sa != 1 && sb != 1)
-      base::fail<ShapeError>(where, "matmul: leading axes do not broadcast: a is ", a.shape, " and b is ", b.shape,
-                             "; sizes ", sa, " and ", sb, " must be equal or 1.");
-  }
-  const Shape batch = core::broadcast_shapes("matmul", la, lb, where);
-  std::int64_t sizes[kMaxRank];
-  int rank = 0;
-  for (const std::int64_t size : batch) sizes[rank++] = size;
-  sizes[rank++] = a.shape[ra - 2];
-  sizes[rank++] = b.shape[rb - 1];
-  Tensor out = autograd::result_like(
-      a, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where), a.dtype, where);
+  const Shape batch = autograd::broadcast_leading("matmul", a, b, where);
+  const Shape shape = autograd::with_sizes(batch, 0, {a.shape[ra - 2], b.shape[rb - 1]}, where);
+  Tensor out = autograd::result_like(a, shape, a.dtype, where);
   backend_of(a, where).matmul(a, b, *out.impl(), false);
   record("matmul", where, &matmul_replay, {&x, &y}, {&out}, {&x, &y});
   return out;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "autograd/gradient.hpp"
+#include "autograd/scopes.hpp"
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
 
@@ -120,14 +121,41 @@ TapeBits Log::tapes_of(const TensorImpl& tensor) const noexcept {
   return slot == kNoSlot ? 0 : slots[slot].tapes;
 }
 
+std::size_t Log::first_from(std::uint32_t slot) const noexcept {
+  const auto before = [](const Entry& entry, std::uint32_t wanted) { return entry.first_output < wanted; };
+  return static_cast<std::size_t>(std::lower_bound(entries.begin(), entries.end(), slot, before) - entries.begin());
+}
+
+const Entry* Log::maker(std::uint32_t slot) const noexcept {
+  const std::size_t next = first_from(slot + 1);
+  if (next == 0) return nullptr;
+  const Entry& entry = entries[next - 1];
+  return slot - entry.first_output < entry.outputs ? &entry : nullptr;
+}
+
+TapeBits Log::open_tapes() const noexcept {
+  TapeBits bits = 0;
+  for (const TapeState* tape : tapes_)
+    if (tape != nullptr) bits |= tape->bit;
+  return bits;
+}
+
+TapeBits Log::heard() const noexcept { return recording | (probe_ != nullptr ? probe_->listeners() : 0); }
+
+void Log::set_probe(Probe* probe) noexcept {
+  const std::lock_guard lock(orphan_mutex_);
+  probe_ = probe;
+  attention_.store(probe_ != nullptr || orphans_ != nullptr, std::memory_order_relaxed);
+}
+
 /// Makes a slot and returns its serial number. Room for the slot and for a run must be there.
-std::uint64_t Log::add_slot(TapeBits tapes, TensorImpl* leaf) {
+std::uint64_t Log::add_slot(Bits bits, TensorImpl* leaf) {
   if ((next_serial_ + 1) >> kSerialBits != next_serial_ >> kSerialBits) next_serial_ = new_block_of_serials();
   const std::uint64_t serial = ++next_serial_;
   const auto slot = static_cast<std::uint32_t>(slots.size());
   if (runs_.empty() || serial != runs_.back().first_serial + (slot - runs_.back().first_slot))
     runs_.push_back({serial, slot});
-  slots.push_back({tapes, leaf});
+  slots.push_back({bits.tapes, bits.severed, leaf});
   return serial;
 }
 
@@ -142,7 +170,7 @@ void Log::set_bits(std::uint32_t slot, TapeBits tapes) {
 
 std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes) {
   std::uint32_t slot = find(tensor);
-  if (slot == kNoSlot) {
+  if (slot == kNoSlot || is_loose(slot)) {
     slots.reserve(grown(slots));
     runs_.reserve(grown(runs_));
     slot = static_cast<std::uint32_t>(slots.size());
@@ -151,7 +179,7 @@ std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes) {
     const bool ours = is_own(seen) || (seen == 0 && tensor.serial.compare_exchange_strong(seen, next_serial_,
                                                                                           std::memory_order_relaxed));
     if (!ours) foreign_.emplace(&tensor, slot);
-    const std::uint64_t serial = add_slot(0, &tensor);
+    const std::uint64_t serial = add_slot({}, &tensor);
     if (ours) tensor.serial.store(serial, std::memory_order_relaxed);
     core::retain(&tensor);
   }
@@ -159,62 +187,124 @@ std::uint32_t Log::follow(TensorImpl& tensor, TapeBits tapes) {
   return slot;
 }
 
-TapeBits Log::followers(std::span<const Tensor* const> inputs) {
-  TapeBits tapes = 0;
-  const TapeBits parameters = watching_parameters_ & recording;
+Log::Bits Log::bits_of(std::span<const Tensor* const> inputs, TapeBits among) const noexcept {
+  Bits bits;
+  const TapeBits parameters = watching_parameters_ & among;
   for (const Tensor* input : inputs) {
-    TensorImpl* tensor = input->impl();
+    const TensorImpl* tensor = input->impl();
     if (tensor == nullptr) continue;
-    if (parameters != 0 && tensor->trainable.load(std::memory_order_relaxed)) tapes |= parameters;
-    tapes |= tapes_of(*tensor);
+    if (parameters != 0 && tensor->trainable.load(std::memory_order_relaxed)) bits.tapes |= parameters;
+    const std::uint32_t slot = find(*tensor);
+    if (slot == kNoSlot) continue;
+    bits.tapes |= slots[slot].tapes;
+    bits.severed |= slots[slot].severed;
   }
-  return tapes & recording;
+  return {bits.tapes & among, bits.severed & among & ~bits.tapes};
+}
+
+/// Everything of an entry that can fail: room for it, for its slots and its payload, and slots for parameters that are
+/// used for the first time.
+Log::Room Log::make_room(std::span<const Tensor* const> inputs, std::size_t outputs, std::size_t payload_bytes,
+                         Where where) {
+  entries.reserve(grown(entries));
+  runs_.reserve(grown(runs_));
+  const std::size_t new_slots = inputs.size() + outputs;
+  if (slots.capacity() - slots.size() < new_slots) slots.reserve(slots.size() * 2 + new_slots + 64);
+  if (const TapeBits parameters = watching_parameters_ & recording; parameters != 0)
+    for (const Tensor* input : inputs)
+      if (input->impl() != nullptr && input->impl()->trainable.load(std::memory_order_relaxed))
+        follow(*input->impl(), parameters);
+  const Arena::Mark before = arena_.mark();
+  return {before, arena_.take(payload_bytes, where)};
+}
+
+/// The inputs' slots and the sizes of the first output. Before the outputs get their slots: one may be an input too.
+void Log::fill_in(const Entry& entry, std::span<const Tensor* const> inputs, const Shape& shape) const noexcept {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TensorImpl* input = inputs[i]->impl();
+    entry.input_slots()[i] = input == nullptr ? kNoSlot : find(*input);
+  }
+  std::copy(shape.begin(), shape.end(), entry.sizes());
 }
 
 void Log::append(const Record& record) {
-  if (has_orphans_.load(std::memory_order_relaxed)) bury_orphans();
-  const TapeBits tapes = followers(record.inputs);
-  if (tapes == 0) return;
-  const TapeBits parameters = watching_parameters_ & recording;
-
-  // Everything that can fail comes first.
-  entries.reserve(grown(entries));
-  runs_.reserve(grown(runs_));
-  const std::size_t new_slots = record.inputs.size() + record.outputs.size();
-  if (slots.capacity() - slots.size() < new_slots) slots.reserve(slots.size() * 2 + new_slots + 64);
-  for (const Tensor* input : record.inputs)
-    if (input->impl() != nullptr && input->impl()->trainable.load(std::memory_order_relaxed) && parameters != 0)
-      follow(*input->impl(), parameters);
-  const Shape& shape = record.outputs[0]->impl()->shape;
-  const std::size_t saved_bytes = record.saved.size() * sizeof(Saved), slot_bytes = (record.inputs.size() + 1) / 2 * 8;
-  const Arena::Mark before = arena_.mark();
-  std::byte* payload = arena_.take(
-      saved_bytes + slot_bytes + static_cast<std::size_t>(shape.rank()) * 8 + record.attribute_bytes, record.where);
-
-  Entry entry{record.op,
-              record.where,
-              record.replay,
-              payload,
-              before,
-              tapes,
-              static_cast<std::uint32_t>(slots.size()),
-              static_cast<std::uint32_t>(record.inputs.size()),
-              static_cast<std::uint32_t>(record.outputs.size()),
-              static_cast<std::uint32_t>(record.saved.size()),
-              static_cast<std::uint32_t>(shape.rank())};
-  for (std::size_t i = 0; i < record.inputs.size(); ++i) {
-    const TensorImpl* input = record.inputs[i]->impl();
-    entry.input_slots()[i] = input == nullptr ? kNoSlot : find(*input);
+  if (attention_.load(std::memory_order_relaxed)) attend(record.inputs);
+  const Bits bits = bits_of(record.inputs, recording);
+  if (bits.tapes == 0) {
+    if (bits.severed != 0)
+      append_break(record.op, record.where, record.inputs, record.results(), bits.severed, true);
+    return;
   }
+  const TensorImpl& first = *record.outputs[0]->impl();
+  const std::size_t saved_bytes = record.saved.size() * sizeof(Saved), slot_bytes = (record.inputs.size() + 1) / 2 * 8;
+  const Room room = make_room(
+      record.inputs, record.outputs.size(),
+      saved_bytes + slot_bytes + static_cast<std::size_t>(first.rank()) * 8 + record.attribute_bytes, record.where);
+  const Entry entry{record.op,
+                    record.where,
+                    record.replay,
+                    room.payload,
+                    room.before,
+                    bits.tapes,
+                    static_cast<std::uint32_t>(slots.size()),
+                    static_cast<std::uint32_t>(record.inputs.size()),
+                    static_cast<std::uint32_t>(record.outputs.size()),
+                    static_cast<std::uint32_t>(record.saved.size()),
+                    static_cast<std::uint8_t>(first.rank()),
+                    first.dtype,
+                    false};
+  fill_in(entry, record.inputs, first.shape);
   for (Tensor* output : record.outputs)
-    output->impl()->serial.store(add_slot(tapes, nullptr), std::memory_order_relaxed);
+    output->impl()->serial.store(add_slot(bits, nullptr), std::memory_order_relaxed);
   for (std::size_t i = 0; i < record.saved.size(); ++i) {
     const Tensor& value = *record.saved[i];
     new (entry.saved_values() + i)
         Saved{value, value.defined() ? value.impl()->storage->version.load(std::memory_order_relaxed) : 0};
   }
-  std::copy(shape.begin(), shape.end(), entry.sizes());
   if (record.attribute_bytes > 0) std::memcpy(entry.attributes(), record.attributes, record.attribute_bytes);
+  entries.push_back(entry);
+}
+
+/// What most operations need not do: an orphan to bury, a probe to tell.
+void Log::attend(std::span<const Tensor* const> inputs) {
+  if (probe_ != nullptr) probe_->see(inputs);
+  bury_orphans();
+}
+
+/// Whether a result may be given a new slot's number: no tape follows it, no other thread's log has numbered it.
+bool Log::may_renumber(const TensorImpl& tensor) const noexcept {
+  const std::uint64_t serial = tensor.serial.load(std::memory_order_relaxed);
+  if (tensor.trainable.load(std::memory_order_relaxed) || (serial != 0 && !is_own(serial))) return false;
+  const std::uint32_t slot = find(tensor);
+  return slot == kNoSlot || is_loose(slot);
+}
+
+void Log::append_break(const char* op, Where where, std::span<const Tensor* const> inputs,
+                       std::span<const Tensor* const> outputs, TapeBits tapes, bool behind) {
+  if (outputs.empty() || outputs[0]->impl() == nullptr) return;
+  const TensorImpl& first = *outputs[0]->impl();
+  const Room room = make_room(inputs, outputs.size(),
+                              (inputs.size() + 1) / 2 * 8 + static_cast<std::size_t>(first.rank()) * 8, where);
+  const Entry entry{op,
+                    where,
+                    nullptr,
+                    room.payload,
+                    room.before,
+                    tapes,
+                    static_cast<std::uint32_t>(slots.size()),
+                    static_cast<std::uint32_t>(inputs.size()),
+                    static_cast<std::uint32_t>(outputs.size()),
+                    0,
+                    static_cast<std::uint8_t>(first.rank()),
+                    first.dtype,
+                    behind};
+  fill_in(entry, inputs, first.shape);
+  for (const Tensor* output : outputs) {
+    TensorImpl* impl = output->impl();
+    const bool ours = impl != nullptr && may_renumber(*impl);
+    const std::uint64_t serial = add_slot({0, tapes}, nullptr);
+    if (ours) impl->serial.store(serial, std::memory_order_relaxed);
+  }
   entries.push_back(entry);
 }
 
@@ -229,6 +319,7 @@ void Log::open(TapeState& tape, Where where) {
   tape.first_entry = entries.size();
   tape.first_slot = slots.size();
   tapes_[index] = &tape;
+  silenced &= ~tape.bit;
   if (tape.options.watch_parameters) watching_parameters_ |= tape.bit;
   retain();
   refresh_recording();
@@ -238,10 +329,11 @@ void Log::refresh_recording() noexcept {
   TapeBits bits = 0;
   for (const TapeState* tape : tapes_)
     if (tape != nullptr && tape->paused == 0 && !tape->spent) bits |= tape->bit;
-  recording = no_grad > 0 ? 0 : bits;
+  recording = no_grad > 0 ? 0 : bits & ~silenced;
 }
 
 void Log::forget(TapeState& tape) noexcept {
+  const std::vector<GradientHook> gone = std::exchange(tape.hooks, {});
   for (std::size_t i = entries.size(); i-- > tape.first_entry;) {
     Entry& entry = entries[i];
     if ((entry.tapes & tape.bit) == 0) continue;
@@ -251,7 +343,10 @@ void Log::forget(TapeState& tape) noexcept {
   for (const std::uint32_t slot : tape.early_slots)
     if (slot < slots.size()) slots[slot].tapes &= ~tape.bit;
   tape.early_slots.clear();
-  for (std::size_t i = tape.first_slot; i < slots.size(); ++i) slots[i].tapes &= ~tape.bit;
+  for (std::size_t i = tape.first_slot; i < slots.size(); ++i) {
+    slots[i].tapes &= ~tape.bit;
+    slots[i].severed &= ~tape.bit;
+  }
   pop_dead_tail();
   tape.first_entry = entries.size();
   tape.first_slot = slots.size();
@@ -285,7 +380,7 @@ void Log::pop_dead_tail() noexcept {
   // A slot of no tape may still be named by an entry that another tape keeps: those keep everything below them.
   std::size_t keep = entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs};
   for (std::size_t i = slots.size(); i > keep; --i)
-    if (slots[i - 1].tapes != 0) keep = i;
+    if ((slots[i - 1].tapes | slots[i - 1].severed) != 0) keep = i;
   pop_slots(keep);
 }
 
@@ -308,7 +403,7 @@ void Log::end_from_elsewhere(TapeState* tape) noexcept {
     if (!thread_ended_) {
       tape->next_orphan = orphans_;
       orphans_ = tape;
-      has_orphans_.store(true, std::memory_order_relaxed);
+      attention_.store(true, std::memory_order_relaxed);
       return;
     }
     forget(*tape);  // nobody else uses this log any more
@@ -323,7 +418,7 @@ void Log::bury_orphans() noexcept {
   {
     const std::lock_guard lock(orphan_mutex_);
     tape = std::exchange(orphans_, nullptr);
-    has_orphans_.store(false, std::memory_order_relaxed);
+    attention_.store(probe_ != nullptr, std::memory_order_relaxed);
   }
   while (tape != nullptr) {
     TapeState* next = tape->next_orphan;
@@ -359,21 +454,35 @@ Rollback::~Rollback() {
 // --- what operations call ---
 
 TapeBits followers(std::span<const Tensor* const> inputs) {
-  Log* log = Log::of_this_thread_if_any();
-  return log != nullptr && listening() ? log->followers(inputs) : 0;
+  const Log* log = Log::of_this_thread_if_any();
+  return log != nullptr && listening() ? log->bits_of(inputs, log->heard()).tapes : 0;
 }
 
-void append(const Record& record) { Log::of_this_thread().append(record); }
+void append(const Record& record) {
+  if (core::observed()) core::operation_ends({record.op, record.where, record.inputs, record.results()});
+  if (listening()) Log::of_this_thread().append(record);
+}
+
+void append_note(const char* op, Where where, std::span<const Tensor* const> inputs,
+                 std::span<const Tensor* const> outputs) {
+  if (core::observed()) core::operation_ends({op, where, inputs, outputs});
+  if (!listening()) return;
+  Log& log = Log::of_this_thread();
+  const Log::Bits bits = log.bits_of(inputs, recording);
+  if (const TapeBits tapes = bits.tapes | bits.severed; tapes != 0)
+    log.append_break(op, where, inputs, outputs, tapes, false);
+}
 
 void check_in_place(const char* op, const Tensor& target, const Tensor* value, Where where) {
   Log* log = Log::of_this_thread_if_any();
   if (log == nullptr || !listening()) return;
+  const TapeBits heard = log->heard();
   const std::uint32_t slot = log->find(*target.impl());
-  if (slot != kNoSlot && (log->slots[slot].tapes & recording) != 0 && log->slots[slot].leaf == nullptr)
+  if (slot != kNoSlot && (log->slots[slot].tapes & heard) != 0 && log->slots[slot].leaf == nullptr)
     base::fail<TapeError>(
         where, op, ": a tape follows this tensor of shape ", target.shape(),
         ", and a change in place would go past it; change a copy, or pause the tape with stop_recording().");
-  if (value != nullptr && followers(std::span<const Tensor* const>(&value, 1)) != 0)
+  if (value != nullptr && log->bits_of(std::span<const Tensor* const>(&value, 1), heard).tapes != 0)
     base::fail<TapeError>(where, op,
                           ": a tape follows the value, and writing it into another tensor would go past it; ",
                           "build the result with where, concat or stack, or write stop_gradient(value).");

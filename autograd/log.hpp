@@ -37,17 +37,22 @@ class Arena {
   Mark at_;
 };
 
-/// One operation. The payload holds, one behind the other: the saved tensors, the inputs' slots, the first output's
-/// sizes, the attributes.
+/// One operation, or a break: one that a tape followed up to here and no further. A break has no replay, keeps no
+/// tensor, and exists for `explain` alone. The payload holds, one behind the other: the saved tensors, the inputs'
+/// slots, the first output's sizes, the attributes.
 struct Entry {
   const char* op;
   Where where;
-  ReplayFunction replay;
+  ReplayFunction replay;  // null: a break
   std::byte* payload;
   Arena::Mark before;  // of the arena, to give the payload back
   TapeBits tapes;      // 0: nobody needs it any more and the saved tensors are gone
-  std::uint32_t first_output, inputs, outputs, saved, rank;
+  std::uint32_t first_output, inputs, outputs, saved;
+  std::uint8_t rank;
+  DType dtype;  // of the first output
+  bool behind;  // a break behind another one: would have been recorded if its operand were followed
 
+  bool replays_on(TapeBits tape) const noexcept { return replay != nullptr && (tapes & tape) != 0; }
   Saved* saved_values() const noexcept { return reinterpret_cast<Saved*>(payload); }
   std::uint32_t* input_slots() const noexcept {
     return reinterpret_cast<std::uint32_t*>(payload + saved * sizeof(Saved));
@@ -59,9 +64,10 @@ struct Entry {
   void drop_saved() noexcept;
 };
 
-/// One tensor that tapes follow.
+/// One tensor that tapes follow, or whose chain they saw end.
 struct Slot {
   TapeBits tapes;
+  TapeBits severed;  // the tapes that a break cut it off from: no gradient flows, but `explain` finds the way
   TensorImpl* leaf;  // watched, not computed: kept alive. Null for outputs of entries
 };
 
@@ -71,6 +77,8 @@ struct Run {
   std::uint64_t first_serial;
   std::uint32_t first_slot;
 };
+
+class Probe;
 
 class Log {
  public:
@@ -85,8 +93,22 @@ class Log {
   /// The slot of a tensor, made now if it has none, with the bits added.
   std::uint32_t follow(TensorImpl& tensor, TapeBits tapes);
   TapeBits tapes_of(const TensorImpl& tensor) const noexcept;
-  TapeBits followers(std::span<const Tensor* const> inputs);
+  /// The tapes among those given that follow one of the inputs, and those that were cut off from one.
+  struct Bits {
+    TapeBits tapes = 0, severed = 0;
+  };
+  Bits bits_of(std::span<const Tensor* const> inputs, TapeBits among) const noexcept;
+  /// Tapes that record, and those that a Probe has silenced.
+  TapeBits heard() const noexcept;
+  TapeBits watching_parameters() const noexcept { return watching_parameters_; }
+  TapeBits open_tapes() const noexcept;
   void append(const Record& record);
+  void append_break(const char* op, Where where, std::span<const Tensor* const> inputs,
+                    std::span<const Tensor* const> outputs, TapeBits tapes, bool behind);
+  /// The entry that made a slot, or null for a leaf.
+  const Entry* maker(std::uint32_t slot) const noexcept;
+  /// The first entry whose outputs begin at that slot or above it.
+  std::size_t first_from(std::uint32_t slot) const noexcept;
 
   void open(TapeState& tape, Where where);
   /// Takes a tape's bit off everything; frees what nobody needs any more.
@@ -109,10 +131,23 @@ class Log {
   std::vector<Entry> entries;
   std::vector<Slot> slots;
   int no_grad = 0;
+  TapeBits silenced = 0;  // tapes that do not record for now; see scopes.hpp
+  void set_probe(Probe* probe) noexcept;
+  Probe* probe() const noexcept { return probe_; }
   GradientWork* spare_work = nullptr;  // buffers of the last gradient, for the next
 
  private:
-  std::uint64_t add_slot(TapeBits tapes, TensorImpl* leaf);
+  struct Room {
+    Arena::Mark before;
+    std::byte* payload;
+  };
+  Room make_room(std::span<const Tensor* const> inputs, std::size_t outputs, std::size_t payload_bytes, Where where);
+  void fill_in(const Entry& entry, std::span<const Tensor* const> inputs, const Shape& shape) const noexcept;
+  std::uint64_t add_slot(Bits bits, TensorImpl* leaf);
+  /// Left behind by a break or by tapes that are gone: its tensor may get another.
+  bool is_loose(std::uint32_t slot) const noexcept { return slots[slot].tapes == 0 && slots[slot].leaf == nullptr; }
+  bool may_renumber(const TensorImpl& tensor) const noexcept;
+  void attend(std::span<const Tensor* const> inputs);
   bool is_own(std::uint64_t serial) const noexcept { return serial >> kSerialBits == next_serial_ >> kSerialBits; }
   void set_bits(std::uint32_t slot, TapeBits tapes);
   void pop_dead_tail() noexcept;
@@ -128,13 +163,23 @@ class Log {
   std::uint64_t next_serial_;
   std::atomic<int> references_{1};
   std::mutex orphan_mutex_;
-  std::atomic<bool> has_orphans_{false};
+  std::atomic<bool> attention_{false};  // there are orphans or a probe: the next operation looks
+  Probe* probe_ = nullptr;
   TapeState* orphans_ = nullptr;
   bool thread_ended_ = false;
 };
 
 /// Deletes a closed tape, or leaves that to the Pause that still holds it.
 void dispose(TapeState* tape) noexcept;
+/// Ends a tape, or leaves that to the replay that it is in. Null is allowed.
+void end_tape(TapeState* tape) noexcept;
+
+/// What `on_gradient` was given.
+struct GradientHook {
+  std::uint32_t slot;
+  Callback<Tensor(const Tensor&)> run;
+  Where where;
+};
 
 }  // namespace autograd
 
@@ -146,9 +191,15 @@ struct TapeState {
   Where where;
   std::size_t first_entry = 0, first_slot = 0;
   std::vector<std::uint32_t> early_slots = {};  // older than the tape, but followed by it
+  std::vector<autograd::GradientHook> hooks = {};
   int paused = 0;
+  int replaying = 0;
+  int held = 0;  // by replays, some of which make several passes
   bool spent = false;
   bool destroyed = false;  // but a Pause still holds it
+  bool ended = false;      // but held
+  Where paused_at = {};    // by stop_recording, the last time; line 0 for never
+  Where spent_at = {};
   TapeState* next_orphan = nullptr;
 };
 

@@ -184,7 +184,8 @@ RnnResult rnn(const Tensor& x, const Tensor& h0, const Tensor& wx, const Tensor&
   check_rnn({&x, &h0, &wx, &wh, &b}, where);
   const Shape& shape = x.shape();
   const std::int64_t hidden = wh.size(0);
-  if (hidden > kLargestFused || shape[2] > kLargestFused) return rnn_by_steps(x, h0, wx, wh, b, activation, where);
+  if (hidden > kLargestFused || shape[2] > kLargestFused || is_half(x.dtype()))
+    return rnn_by_steps(x, h0, wx, wh, b, activation, where);
   Tensor out = autograd::result_like(*x.impl(), Shape({shape[0], shape[1], hidden}, where), x.dtype(), where);
   const Tensor rows = autograd::dense(x, where), state = autograd::dense(h0, where),
                from_x = autograd::dense(wx, where), from_h = autograd::dense(wh, where),

@@ -10,6 +10,14 @@ Tensor dense(const Tensor& x, Where where) {
   return result;
 }
 
+Tensor converted(const Tensor& x, DType dtype, Where where) {
+  const TensorImpl& impl = *x.impl();
+  if (impl.dtype == dtype) return x;
+  Tensor result = result_like(impl, impl.shape, dtype, where);
+  backend_of(impl, where).copy(impl, *result.impl());
+  return result;
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   if (x.shape() == shape) return x;
   int axes[kMaxRank];
@@ -36,7 +44,7 @@ Tensor stretch(const Tensor& grad, const Shape& full, unsigned mask, Where where
 
 void require_floating(const char* op, const TensorImpl& x, Where where) {
   if (!is_floating(x.dtype))
-    base::fail<DTypeError>(where, op, ": the tensor is ", x.dtype, "; it must be float32 or float64.");
+    base::fail<DTypeError>(where, op, ": the tensor is ", x.dtype, "; it must be a floating type.");
 }
 
 void promote_operands(Tensor& a, Tensor& b, Where where) {

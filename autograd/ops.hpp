@@ -11,7 +11,11 @@
 
 namespace capstan::autograd {
 
-inline const core::Backend& backend_of(const TensorImpl& x, Where where) { return core::backend_of(x.device(), where); }
+/// The table that computes on x's device. An operation begins here, as far as its time is concerned.
+inline const core::Backend& backend_of(const TensorImpl& x, Where where) {
+  core::note_start();
+  return core::backend_of(x.device(), where);
+}
 
 /// A result of the shape and type given, on x's device.
 inline Tensor result_like(const TensorImpl& x, const Shape& shape, DType dtype, Where where) {
@@ -21,6 +25,8 @@ inline Tensor result_like(const TensorImpl& x, Where where) { return result_like
 
 /// x, or a contiguous copy; no tape sees it.
 Tensor dense(const Tensor& x, Where where);
+/// x, or a copy in another type; no tape sees it.
+Tensor converted(const Tensor& x, DType dtype, Where where);
 /// Sums x over the axes that broadcasting to x's shape from `shape` has stretched.
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where);
 /// Stretches a reduced gradient back: `mask` has a bit for each axis that was reduced without keeping it.

@@ -1,13 +1,19 @@
 #include <capstan/ops/reduce.hpp>
 
-#include "autograd/ops.hpp"
-#include "lib/core/dispatch.hpp"
+#include <capstan/create.hpp>
+
+#include "autograd/reducing.hpp"
 
 namespace capstan {
 
 using autograd::backend_of;
 using autograd::listening;
+using autograd::note;
+using autograd::Plan;
 using autograd::record;
+using autograd::reduce_as;
+using autograd::Reduced;
+using autograd::refuse_empty;
 using autograd::Replay;
 using kernels::Reduction;
 
@@ -22,56 +28,57 @@ Axes::Axes(std::span<const int> axes, Where where) : count_(static_cast<int>(axe
 
 namespace {
 
-/// Which axes go, and the shapes of the result with and without them.
-struct Plan {
-  unsigned mask = 0;
-  std::int64_t count = 1;  // elements that become one
-  Shape kept, result;      // result: with axes of size 1 if keepdims
-
-  Plan(const char* op, const TensorImpl& x, const Axes& axes, ReduceOptions options, Where where) {
-    if (axes.every()) mask = (1u << x.rank()) - 1;
-    for (const int axis : axes.list()) {
-      const unsigned bit = 1u << core::normalize_axis(op, axis, x.rank(), where);
-      if (mask & bit)
-        base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
-      mask |= bit;
-    }
-    std::int64_t kept_sizes[kMaxRank], result_sizes[kMaxRank];
-    std::size_t k = 0, r = 0;
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      const bool reduced = (mask >> axis & 1u) != 0;
-      if (reduced) count *= x.shape[axis];
-      else kept_sizes[k++] = x.shape[axis];
-      if (!reduced || options.keepdims) result_sizes[r++] = reduced ? 1 : x.shape[axis];
-    }
-    kept = Shape(std::span<const std::int64_t>(kept_sizes, k), where);
-    result = Shape(std::span<const std::int64_t>(result_sizes, r), where);
-  }
-};
-
-/// What a reduction's replay must know.
-struct Reduced {
-  Shape full;
-  unsigned mask;
-  double scale;
-};
-
-Tensor reduce_as(Reduction kind, const TensorImpl& x, const Plan& plan, DType dtype, Where where) {
-  Tensor out = autograd::result_like(x, plan.result, dtype, where);
-  backend_of(x, where).reduce(kind, x, plan.mask, *out.impl());
-  return out;
-}
-
-void refuse_empty(const char* op, const TensorImpl& x, const Plan& plan, Where where) {
-  if (plan.count == 0)
-    base::fail<ShapeError>(where, op, ": shape ", x.shape,
-                           " has no elements to reduce; each reduced axis must have size 1 or more.");
-}
-
 void sum_replay(Replay& r) {
+  const Where where = r.where();
   const auto reduced = r.attributes<Reduced>();
-  const Tensor grad = reduced.scale == 1 ? r.grad() : mul(r.grad(), reduced.scale, r.where());
-  r.give(0, autograd::stretch(grad, reduced.full, reduced.mask, r.where()));
+  const Tensor grad = reduced.scale == 1 ? r.grad() : autograd::scaled(r.grad(), reduced.scale, where);
+  r.give(0, autograd::stretch(grad, reduced.full, reduced.mask, where));
+}
+
+/// grad [k, 1] times the product of the other columns, for each column of x [k, n]. Pairs of columns become one, and
+/// what the pair gets goes to each of the two with the other as a factor. No division: zeros do no harm.
+Tensor times_others(const Tensor& grad, const Tensor& x, Where where) {
+  const std::int64_t count = x.size(1), half = count / 2;
+  if (count == 1) return grad;
+  const Tensor left = narrow(x, 1, 0, half, where), right = narrow(x, 1, half, half, where);
+  const Tensor pairs = mul(left, right, where);
+  if (count % 2 == 0) {
+    const Tensor up = times_others(grad, pairs, where);
+    return concat({mul(up, right, where), mul(up, left, where)}, 1, where);
+  }
+  const Tensor up = times_others(grad, concat({pairs, narrow(x, 1, count - 1, 1, where)}, 1, where), where);
+  const Tensor both = narrow(up, 1, 0, half, where);
+  return concat({mul(both, right, where), mul(both, left, where), narrow(up, 1, half, 1, where)}, 1, where);
+}
+
+void prod_replay(Replay& r) {
+  const Where where = r.where();
+  const Tensor& x = r.saved(0);
+  if (x.numel() == 0) {
+    r.give(0, zeros_like(x, where));
+    return;
+  }
+  // the reduced axes behind the others, and each kind made one
+  const unsigned mask = r.attributes<Reduced>().mask;
+  const auto rank = static_cast<std::size_t>(x.rank());
+  int order[kMaxRank], back[kMaxRank], at = 0;
+  std::int64_t sizes[kMaxRank];
+  for (const unsigned reduced : {0u, 1u})
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if ((mask >> axis & 1u) == reduced) sizes[at] = x.shape()[axis], back[axis] = at, order[at++] = axis;
+  const std::int64_t rows = r.grad().numel();
+  const Tensor grad = reshape(r.grad(), {rows, 1}, where);
+  const Tensor flat = reshape(permute(x, std::span<const int>(order, rank), where), {rows, x.numel() / rows}, where);
+  Tensor result;
+  if (listening()) {
+    result = times_others(grad, flat, where);
+  } else {
+    const Tensor dense_grad = autograd::dense(grad, where), dense_x = autograd::dense(flat, where);
+    result = autograd::result_like(*dense_x.impl(), where);
+    backend_of(*dense_x.impl(), where).prod_backward(*dense_grad.impl(), *dense_x.impl(), *result.impl());
+  }
+  const Shape turned(std::span<const std::int64_t>(sizes, rank), where);
+  r.give(0, permute(reshape(result, turned, where), std::span<const int>(back, rank), where));
 }
 
 void extreme_replay(Replay& r) {
@@ -105,7 +112,9 @@ Tensor question(const char* op, Reduction kind, const Tensor& x, const Axes& axe
   const TensorImpl& impl = core::defined(op, x, where);
   if (impl.dtype != DType::bool8)
     base::fail<DTypeError>(where, op, ": the tensor is ", impl.dtype, "; it must be bool.");
-  return reduce_as(kind, impl, Plan(op, impl, axes, options, where), DType::bool8, where);
+  const Tensor out = reduce_as(kind, impl, Plan(op, impl, axes, options, where), DType::bool8, where);
+  note(op, where, {&x}, {&out});
+  return out;
 }
 
 }  // namespace
@@ -115,6 +124,17 @@ Tensor sum(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
   const Plan plan("sum", impl, axes, options, where);
   Tensor out = reduce_as(Reduction::sum, impl, plan, is_floating(impl.dtype) ? impl.dtype : DType::int64, where);
   if (is_floating(impl.dtype)) record("sum", where, &sum_replay, {&x}, {&out}, {}, Reduced{impl.shape, plan.mask, 1});
+  else note("sum", where, {&x}, {&out});
+  return out;
+}
+
+Tensor prod(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  const TensorImpl& impl = core::defined("prod", x, where);
+  const Plan plan("prod", impl, axes, options, where);
+  Tensor out = reduce_as(Reduction::prod, impl, plan, is_floating(impl.dtype) ? impl.dtype : DType::int64, where);
+  if (is_floating(impl.dtype))
+    record("prod", where, &prod_replay, {&x}, {&out}, {&x}, Reduced{impl.shape, plan.mask, 1});
+  else note("prod", where, {&x}, {&out});
   return out;
 }
 
@@ -123,10 +143,16 @@ Tensor mean(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
   autograd::require_floating("mean", impl, where);
   const Plan plan("mean", impl, axes, options, where);
   refuse_empty("mean", impl, plan, where);
-  Tensor out = reduce_as(Reduction::sum, impl, plan, impl.dtype, where);
+  const DType wide = is_half(impl.dtype) ? DType::float32 : impl.dtype;  // the sum may be too large for 16 bits
+  Tensor out = reduce_as(Reduction::sum, impl, plan, wide, where);
   const double scale = 1 / static_cast<double>(plan.count);
-  const Tensor count = core::scalar_tensor("mean", static_cast<double>(plan.count), impl.dtype, impl.device(), where);
-  backend_of(impl, where).binary(kernels::kBinaryId<kernels::Div>, *out.impl(), *count.impl(), *out.impl());
+  const Tensor count = core::scalar_tensor("mean", static_cast<double>(plan.count), wide, impl.device(), where);
+  const core::Backend& backend = backend_of(impl, where);
+  backend.binary(kernels::kBinaryId<kernels::Div>, *out.impl(), *count.impl(), *out.impl());
+  if (wide != impl.dtype) {
+    const Tensor sums = std::exchange(out, autograd::result_like(impl, plan.result, impl.dtype, where));
+    backend.copy(*sums.impl(), *out.impl());
+  }
   record("mean", where, &sum_replay, {&x}, {&out}, {}, Reduced{impl.shape, plan.mask, scale});
   return out;
 }
@@ -144,23 +170,38 @@ Tensor any_of(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
   return question("any_of", Reduction::any, x, axes, options, where);
 }
 
-Tensor argmax(const Tensor& x, int axis, ReduceOptions options, Where where) {
-  const TensorImpl& impl = core::defined("argmax", x, where);
+namespace {
+
+Tensor place_of_extreme(const char* op, bool largest, const Tensor& x, int axis, ReduceOptions options, Where where) {
+  const TensorImpl& impl = core::defined(op, x, where);
   if (impl.dtype == DType::bool8)
-    base::fail<DTypeError>(where, "argmax: the tensor is bool; it must be a number type, not bool.");
-  const int along = core::normalize_axis("argmax", axis, impl.rank(), where);
-  const Plan plan("argmax", impl, along, options, where);
-  refuse_empty("argmax", impl, plan, where);
+    base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
+  const int along = core::normalize_axis(op, axis, impl.rank(), where);
+  const Plan plan(op, impl, along, options, where);
+  refuse_empty(op, impl, plan, where);
   Tensor out = autograd::result_like(impl, plan.result, DType::int64, where);
-  backend_of(impl, where).argmax(impl, along, *out.impl());
+  const core::Backend& backend = backend_of(impl, where);
+  (largest ? backend.argmax : backend.argmin)(impl, along, *out.impl());
+  note(op, where, {&x}, {&out});
   return out;
 }
 
-Tensor argmax(const Tensor& x, Where where) {
-  const TensorImpl& impl = core::defined("argmax", x, where);
-  refuse_empty("argmax", impl, Plan("argmax", impl, {}, {}, where), where);
-  return argmax(reshape(stop_gradient(x, where), {-1}, where), 0, {}, where);
+Tensor place_in_all(const char* op, bool largest, const Tensor& x, Where where) {
+  const TensorImpl& impl = core::defined(op, x, where);
+  refuse_empty(op, impl, Plan(op, impl, {}, {}, where), where);
+  return place_of_extreme(op, largest, reshape(stop_gradient(x, where), {-1}, where), 0, {}, where);
 }
+
+}  // namespace
+
+Tensor argmax(const Tensor& x, int axis, ReduceOptions options, Where where) {
+  return place_of_extreme("argmax", true, x, axis, options, where);
+}
+Tensor argmax(const Tensor& x, Where where) { return place_in_all("argmax", true, x, where); }
+Tensor argmin(const Tensor& x, int axis, ReduceOptions options, Where where) {
+  return place_of_extreme("argmin", false, x, axis, options, where);
+}
+Tensor argmin(const Tensor& x, Where where) { return place_in_all("argmin", false, x, where); }
 
 // --- along the last axis, through a kernel for rows ---
 
@@ -234,7 +275,10 @@ Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where)
       "logsumexp", where,
       [](Replay& r) {
         const auto reduced = r.attributes<Reduced>();
-        const Tensor y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, r.where());
+        // where all are -inf, x - y would be NaN; x - 0 gives each the share 0
+        const Tensor none = equal(r.saved(1), -__builtin_inf(), r.where());
+        const Tensor y = autograd::stretch(capstan::where(none, 0, r.saved(1), r.where()), reduced.full, reduced.mask,
+                                           r.where());
         r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, r.where()),
                       exp(sub(r.saved(0), y, r.where()), r.where()), r.where()));
       },

@@ -74,11 +74,27 @@ inline Value select(const Condition& c, const Value& a, const Value& b) {
   return {capstan::where(c.tensor, a.tensor(), b.tensor(), w), w};
 }
 inline Value operator-(const Value& x) { return {neg(x.tensor(), x.where), x.where}; }
-inline Value abs(const Value& x) { return {capstan::abs(x.tensor(), x.where), x.where}; }
-inline Value exp(const Value& x) { return {capstan::exp(x.tensor(), x.where), x.where}; }
-inline Value log(const Value& x) { return {capstan::log(x.tensor(), x.where), x.where}; }
-inline Value sqrt(const Value& x) { return {capstan::sqrt(x.tensor(), x.where), x.where}; }
-inline Value tanh(const Value& x) { return {capstan::tanh(x.tensor(), x.where), x.where}; }
+inline Value zero_of(const Value& x) { return {zeros_like(x.tensor(), x.where), x.where}; }
+
+#define CAPSTAN_VALUE_FUNCTION(name) \
+  inline Value name(const Value& x) { return {capstan::name(x.tensor(), x.where), x.where}; }
+CAPSTAN_VALUE_FUNCTION(abs)
+CAPSTAN_VALUE_FUNCTION(cos)
+CAPSTAN_VALUE_FUNCTION(cosh)
+CAPSTAN_VALUE_FUNCTION(digamma)
+CAPSTAN_VALUE_FUNCTION(erfc)
+CAPSTAN_VALUE_FUNCTION(exp)
+CAPSTAN_VALUE_FUNCTION(log)
+CAPSTAN_VALUE_FUNCTION(round)
+CAPSTAN_VALUE_FUNCTION(sigmoid)
+CAPSTAN_VALUE_FUNCTION(sin)
+CAPSTAN_VALUE_FUNCTION(sinh)
+CAPSTAN_VALUE_FUNCTION(sqrt)
+CAPSTAN_VALUE_FUNCTION(tanh)
+#undef CAPSTAN_VALUE_FUNCTION
+inline Value polygamma(const Value& order, const Value& x) {  // the order is a number
+  return {capstan::polygamma(static_cast<int>(order.number), x.tensor(), x.where), x.where};
+}
 inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor(), y.tensor(), x.where), x.where}; }
 
 }  // namespace capstan::autograd

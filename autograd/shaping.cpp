@@ -181,6 +181,67 @@ Tensor transpose(const Tensor& x, int axis0, int axis1, Where where) {
   return permute(x, std::span<const int>(order, static_cast<std::size_t>(rank)), where);
 }
 
+Tensor move_axis(const Tensor& x, std::span<const int> sources, std::span<const int> destinations, Where where) {
+  const TensorImpl& impl = core::defined("move_axis", x, where);
+  const auto rank = static_cast<std::size_t>(impl.rank());
+  if (sources.size() != destinations.size())
+    base::fail<ShapeError>(where, "move_axis: ", sources.size(), " sources and ", destinations.size(),
+                           " destinations were given; there must be as many of each.");
+  int order[kMaxRank];  // of the result: which axis of x stands there, -1 for not known yet
+  for (int& axis : order) axis = -1;
+  unsigned moved = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const int from = core::normalize_axis("move_axis", sources[i], impl.rank(), where);
+    const int to = core::normalize_axis("move_axis", destinations[i], impl.rank(), where);
+    if ((moved >> from & 1u) != 0 || order[to] >= 0)
+      base::fail<ShapeError>(where, "move_axis: axis ", sources[i], " and destination ", destinations[i],
+                             " for shape ", impl.shape, " name an axis or a place twice; name each once.");
+    moved |= 1u << from;
+    order[to] = from;
+  }
+  int next = 0;
+  for (std::size_t i = 0; i < rank; ++i) {
+    if (order[i] >= 0) continue;
+    while (moved >> next & 1u) ++next;
+    order[i] = next++;
+  }
+  return permute(x, std::span<const int>(order, rank), where);
+}
+Tensor move_axis(const Tensor& x, std::initializer_list<int> sources, std::initializer_list<int> destinations,
+                 Where where) {
+  return move_axis(x, std::span<const int>(sources.begin(), sources.size()),
+                   std::span<const int>(destinations.begin(), destinations.size()), where);
+}
+Tensor move_axis(const Tensor& x, int source, int destination, Where where) {
+  return move_axis(x, std::span<const int>(&source, 1), std::span<const int>(&destination, 1), where);
+}
+
+Tensor unflatten(const Tensor& x, int axis, const ShapeRequest& request, Where where) {
+  const TensorImpl& impl = core::defined("unflatten", x, where);
+  const int along = core::normalize_axis("unflatten", axis, impl.rank(), where);
+  const int fresh = static_cast<int>(request.list().size()), rank = impl.rank() - 1 + fresh;
+  if (rank > kMaxRank)
+    base::fail<ShapeError>(where, "unflatten: the result would have more than ", kMaxRank, " axes.");
+  std::int64_t sizes[kMaxRank], known = 1;
+  int open = -1, negative = 0;
+  for (int i = 0; i < rank; ++i) {
+    const bool is_new = i >= along && i < along + fresh;
+    sizes[i] = is_new ? request.list()[static_cast<std::size_t>(i - along)] : impl.shape[i < along ? i : i - fresh + 1];
+    if (!is_new) continue;
+    if (sizes[i] == -1) open = i;
+    if (sizes[i] < 0) ++negative;
+    else if (__builtin_mul_overflow(known, sizes[i], &known)) known = -1;
+  }
+  const std::int64_t size = impl.shape[along];
+  const bool fits = negative == 0 ? known == size : negative == 1 && open >= 0 && known > 0 && size % known == 0;
+  if (!fits)
+    base::fail<ShapeError>(where, "unflatten: axis ", axis, " of shape ", impl.shape, " has size ", size,
+                           ", which does not become ", text_of(request),
+                           "; the sizes must multiply to it, and one of them may be -1.");
+  if (open >= 0) sizes[open] = size / known;
+  return reshape(x, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where), where);
+}
+
 namespace {
 
 Tensor without_axes(const Tensor& x, unsigned mask, Where where) {

@@ -1,18 +1,22 @@
 #include <capstan/tape.hpp>
 
+#include <algorithm>
+#include <map>
 #include <ostream>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "autograd/gradient.hpp"
 #include "lib/base/text.hpp"
 
 namespace capstan {
 
+using autograd::Entry;
 using autograd::Log;
+using autograd::usable;
 
-namespace {
-
-/// The state of a tape that is used on its own thread and was not moved from.
-TapeState& usable(const char* op, TapeState* state, Where where) {
+TapeState& autograd::usable(const char* op, TapeState* state, Where where) {
   if (state == nullptr)
     base::fail<TapeError>(where, op, ": the tape was moved from; only assigning to it and destroying it are allowed.");
   if (Log::of_this_thread_if_any() != state->log)
@@ -21,19 +25,19 @@ TapeState& usable(const char* op, TapeState* state, Where where) {
   return *state;
 }
 
-void destroy(TapeState* state) noexcept {
+void autograd::end_tape(TapeState* state) noexcept {
   if (state == nullptr) return;
   Log* log = state->log;
-  if (Log::of_this_thread_if_any() == log) {
-    log->close(*state);
-    autograd::dispose(state);
-    log->release();
-  } else {
+  if (Log::of_this_thread_if_any() != log) {
     log->end_from_elsewhere(state);
+  } else if (state->held > 0) {
+    state->ended = true;
+  } else {
+    log->close(*state);
+    dispose(state);
+    log->release();
   }
 }
-
-}  // namespace
 
 GradientTape::GradientTape(TapeOptions options, Where where) {
   Log& log = Log::of_this_thread();
@@ -46,19 +50,25 @@ GradientTape::GradientTape(TapeOptions options, Where where) {
   }
 }
 
-GradientTape::~GradientTape() { destroy(state_); }
+GradientTape::~GradientTape() { autograd::end_tape(state_); }
 GradientTape::GradientTape(GradientTape&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
 GradientTape& GradientTape::operator=(GradientTape&& other) noexcept {
-  if (this != &other) destroy(std::exchange(state_, std::exchange(other.state_, nullptr)));
+  if (this != &other) autograd::end_tape(std::exchange(state_, std::exchange(other.state_, nullptr)));
   return *this;
 }
+
+namespace {
+
+constexpr const char* kGradient = "GradientTape::gradient";
+
+}  // namespace
 
 void GradientTape::watch(const Tensor& x, Where where) {
   TapeState& tape = usable("GradientTape::watch", state_, where);
   const TensorImpl& impl = core::defined("GradientTape::watch", x, where);
   if (!is_floating(impl.dtype))
     base::fail<DTypeError>(where, "GradientTape::watch: the tensor is ", impl.dtype,
-                           "; gradients exist for float32 and float64 only.");
+                           "; gradients exist for floating types only.");
   if (tape.spent)
     base::fail<TapeError>(where, "GradientTape::watch: the tape has computed its gradient and records no more; ",
                           "make it persistent, or reset it.");
@@ -69,27 +79,10 @@ void GradientTape::watch(std::initializer_list<Tensor> xs, Where where) {
   for (const Tensor& x : xs) watch(x, where);
 }
 
-namespace {
-
-void run_gradient(TapeState* state, std::span<const Tensor> targets, std::span<const Tensor> sources,
-                  std::span<const Tensor> output_gradients, Unconnected unconnected, Tensor* result, Where where) {
-  constexpr const char* op = "GradientTape::gradient";
-  TapeState& tape = usable(op, state, where);
-  if (tape.spent)
-    base::fail<TapeError>(where, op, ": gradient was called before on this tape, made at ", base::to_string(tape.where),
-                          "; only a persistent tape ({.persistent = true}) allows a second call.");
-  autograd::compute_gradients(tape, {targets, sources, output_gradients, unconnected, where}, result);
-  if (tape.spent) {
-    tape.log->forget(tape);
-    tape.log->refresh_recording();
-  }
-}
-
-}  // namespace
-
 void GradientTape::gradient_into(const Tensor& target, std::span<const Tensor> sources, Tensor* result,
                                  const GradientOptions& options, Where where) {
-  run_gradient(state_, {&target, 1}, sources, {&options.output_gradient, 1}, options.unconnected, result, where);
+  autograd::run_gradient(
+      state_, {kGradient, {&target, 1}, sources, {&options.output_gradient, 1}, options.unconnected, where}, result);
 }
 
 std::vector<Tensor> GradientTape::gradient(const Tensor& target, std::span<const Tensor> sources,
@@ -105,20 +98,42 @@ Tensor GradientTape::gradient(const Tensor& target, const Tensor& source, const 
   return result;
 }
 
-std::vector<Tensor> GradientTape::gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
+std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                            std::span<const Tensor> output_gradients, Unconnected unconnected,
                                            Where where) {
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
-    base::fail<ShapeError>(where, "GradientTape::gradient: there are ", output_gradients.size(),
-                           " output gradients and ", targets.size(), " targets; give one for each, or none.");
+    base::fail<ShapeError>(where, kGradient, ": there are ", output_gradients.size(), " output gradients and ",
+                           targets.size(), " targets; give one for each, or none.");
   std::vector<Tensor> result(sources.size());
-  run_gradient(state_, {targets.begin(), targets.size()}, sources, output_gradients, unconnected, result.data(), where);
+  autograd::run_gradient(state_, {kGradient, targets, sources, output_gradients, unconnected, where}, result.data());
   return result;
+}
+
+void GradientTape::add_hook(const Tensor& x, Callback<Tensor(const Tensor&)> hook, Where where) {
+  constexpr const char* op = "GradientTape::on_gradient";
+  TapeState& tape = usable(op, state_, where);
+  const TensorImpl& impl = core::described(op, x, where);
+  if (tape.spent)
+    base::fail<TapeError>(where, op, ": the tape has computed its gradient and records no more; ",
+                          "make it persistent, or reset it.");
+  const bool parameter = tape.options.watch_parameters && impl.trainable.load(std::memory_order_relaxed);
+  if ((tape.log->tapes_of(impl) & tape.bit) == 0 && !parameter)
+    base::fail<TapeError>(where, op, ": the tape does not follow this tensor of shape ", impl.shape,
+                          "; watch it first, or compute it from a watched tensor or a Parameter.");
+  tape.hooks.reserve(tape.hooks.size() + 1);
+  tape.hooks.push_back({tape.log->follow(*x.impl(), tape.bit), std::move(hook), where});
+}
+
+bool GradientTape::follows(const Tensor& x, Where where) const {
+  constexpr const char* op = "GradientTape::follows";
+  const TapeState& tape = usable(op, state_, where);
+  return (tape.log->tapes_of(core::described(op, x, where)) & tape.bit) != 0;
 }
 
 GradientTape::Pause GradientTape::stop_recording(Where where) {
   TapeState& tape = usable("GradientTape::stop_recording", state_, where);
   ++tape.paused;
+  tape.paused_at = where;
   tape.log->refresh_recording();
   return Pause(&tape);
 }
@@ -132,6 +147,8 @@ GradientTape::Pause::~Pause() {
 
 void GradientTape::reset(Where where) {
   TapeState& tape = usable("GradientTape::reset", state_, where);
+  if (tape.held > 0)
+    base::fail<TapeError>(where, "GradientTape::reset: the tape is being replayed; reset it behind the gradient.");
   tape.log->forget(tape);
   tape.spent = false;
   tape.log->refresh_recording();
@@ -140,14 +157,20 @@ void GradientTape::reset(Where where) {
 namespace {
 
 template <class F>
-void for_entries(const char* op, TapeState* state, F visit) {
+void for_entries(const char* op, TapeState* state, Where where, F visit) {
   if (state == nullptr) return;  // moved from: nothing recorded
-  const TapeState* tape = &usable(op, state, Where::current());
-  for (std::size_t i = tape->first_entry; i < tape->log->entries.size(); ++i)
-    if ((tape->log->entries[i].tapes & tape->bit) != 0) visit(tape->log->entries[i]);
+  const TapeState& tape = usable(op, state, where);
+  for (std::size_t i = tape.first_entry; i < tape.log->entries.size(); ++i)
+    if (tape.log->entries[i].replays_on(tape.bit)) visit(tape.log->entries[i]);
 }
 
-std::int64_t bytes_kept_by(const autograd::Entry& entry) {
+/// Bytes that keeping a tensor costs. A stretched view has more elements than its storage.
+std::int64_t bytes_of(const TensorImpl& value) {
+  const std::int64_t bytes = value.numel() * size_of(value.dtype), block = value.storage->block_bytes;
+  return block > 0 ? std::min(bytes, block - core::kStorageHeader) : bytes;
+}
+
+std::int64_t bytes_kept_by(const Entry& entry) {
   std::int64_t bytes = 0;
   for (std::uint32_t i = 0; i < entry.saved; ++i) {
     const TensorImpl* value = entry.saved_values()[i].tensor.impl();
@@ -156,23 +179,58 @@ std::int64_t bytes_kept_by(const autograd::Entry& entry) {
     for (std::uint32_t k = 0; k < i; ++k)
       counted = counted || (entry.saved_values()[k].tensor.defined() &&
                             entry.saved_values()[k].tensor.impl()->storage == value->storage);
-    if (!counted) bytes += value->numel() * size_of(value->dtype);
+    if (!counted) bytes += bytes_of(*value);
   }
   return bytes;
 }
+
+/// What the entries of one line keep.
+struct Line {
+  Where where = {};
+  std::int64_t operations = 0, bytes = 0;
+  std::unordered_set<const core::Storage*> storages = {};
+};
 
 }  // namespace
 
 std::int64_t GradientTape::size() const {
   std::int64_t count = 0;
-  for_entries("GradientTape::size", state_, [&](const autograd::Entry&) { ++count; });
+  for_entries("GradientTape::size", state_, Where::current(), [&](const Entry&) { ++count; });
   return count;
 }
 
 std::int64_t GradientTape::bytes_kept() const {
   std::int64_t bytes = 0;
-  for_entries("GradientTape::bytes_kept", state_, [&](const autograd::Entry& entry) { bytes += bytes_kept_by(entry); });
+  for_entries("GradientTape::bytes_kept", state_, Where::current(),
+              [&](const Entry& entry) { bytes += bytes_kept_by(entry); });
   return bytes;
+}
+
+std::vector<LineMemory> GradientTape::memory_by_line(Where where) const {
+  std::map<std::pair<std::string_view, std::uint32_t>, Line> lines;
+  for_entries("GradientTape::memory_by_line", state_, where, [&](const Entry& entry) {
+    Line& line = lines[{entry.where.file_name(), entry.where.line()}];
+    line.where = entry.where;
+    ++line.operations;
+    for (std::uint32_t i = 0; i < entry.saved; ++i) {
+      const TensorImpl* value = entry.saved_values()[i].tensor.impl();
+      if (value != nullptr && line.storages.insert(value->storage).second) line.bytes += bytes_of(*value);
+    }
+  });
+  std::vector<LineMemory> result;
+  for (const auto& [place, line] : lines)
+    result.push_back({base::to_string(line.where), line.operations, line.bytes});
+  const auto larger = [](const LineMemory& a, const LineMemory& b) { return a.bytes > b.bytes; };
+  std::stable_sort(result.begin(), result.end(), larger);
+  return result;
+}
+
+std::string to_string(const std::vector<LineMemory>& lines) {
+  std::string text;
+  for (const LineMemory& line : lines)
+    text += base::join(line.line, "  ", line.operations, line.operations == 1 ? " operation  " : " operations  ",
+                       line.bytes, " bytes\n");
+  return text;
 }
 
 bool GradientTape::recording() const noexcept {
@@ -180,7 +238,7 @@ bool GradientTape::recording() const noexcept {
 }
 
 std::ostream& operator<<(std::ostream& out, const GradientTape& tape) {
-  for_entries("operator<<", tape.state_, [&](const autograd::Entry& entry) {
+  for_entries("operator<<", tape.state_, Where::current(), [&](const Entry& entry) {
     const Shape shape(std::span<const std::int64_t>(entry.sizes(), entry.rank));
     out << base::join(entry.op, "  ", shape, "  keeps ", bytes_kept_by(entry), " bytes  ", base::to_string(entry.where),
                       "\n");
@@ -201,7 +259,9 @@ NoGrad::~NoGrad() {
 
 Tensor stop_gradient(const Tensor& x, Where where) {
   const TensorImpl& impl = core::defined("stop_gradient", x, where);
-  return core::make_view(impl, impl.shape, impl.strides, 0, where);
+  Tensor out = core::make_view(impl, impl.shape, impl.strides, 0, where);
+  autograd::note("stop_gradient", where, {&x}, {&out});
+  return out;
 }
 
 }  // namespace capstan

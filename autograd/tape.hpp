@@ -13,6 +13,7 @@
 
 #include <capstan/tape.hpp>
 
+#include "lib/core/observe.hpp"
 #include "lib/core/tensor_impl.hpp"
 
 namespace capstan::autograd {
@@ -43,12 +44,19 @@ struct Record {
   std::span<const Tensor* const> saved;
   const void* attributes = nullptr;
   std::size_t attribute_bytes = 0;
+
+  std::span<const Tensor* const> results() const noexcept {
+    const Tensor* const* first = outputs.data();
+    return {first, outputs.size()};
+  }
 };
 
 /// The tapes that follow one of the inputs: 0 means that there is nothing to record.
 TapeBits followers(std::span<const Tensor* const> inputs);
-/// Appends an entry if a tape follows an input. Strong guarantee.
+/// Tells watchers of an operation, then appends an entry if a tape follows an input. Strong guarantee.
 void append(const Record& record);
+/// Whether anybody wants to know.
+inline bool attended() noexcept { return listening() || core::observed(); }
 
 struct NoAttributes {};
 
@@ -59,7 +67,7 @@ inline void record(const char* op, Where where, ReplayFunction replay, std::init
                    std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> saved,
                    const A& attributes = {}) {
   static_assert(std::is_trivially_copyable_v<A> && alignof(A) <= 8);
-  if (!listening()) return;
+  if (!attended()) return;
   append({op,
           where,
           replay,
@@ -68,6 +76,15 @@ inline void record(const char* op, Where where, ReplayFunction replay, std::init
           {saved.begin(), saved.size()},
           &attributes,
           std::is_empty_v<A> ? 0 : sizeof(A)});
+}
+
+/// An operation without a gradient, or whose result is no floating tensor: watchers see it, and a tape that follows an
+/// input remembers that the chain ended here.
+void append_note(const char* op, Where where, std::span<const Tensor* const> inputs,
+                 std::span<const Tensor* const> outputs);
+inline void note(const char* op, Where where, std::initializer_list<const Tensor*> inputs,
+                 std::initializer_list<const Tensor*> outputs) {
+  if (attended()) append_note(op, where, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()});
 }
 
 /// Around operations that are made of others: if an exception leaves the scope, what was recorded in it is taken back.
@@ -94,7 +111,7 @@ class Replay {
   Replay(const Entry& entry, GradientWork& work) noexcept : entry_(entry), work_(work) {}
 
   /// Gradient for an output; undefined if nothing that matters used that output.
-  const Tensor& grad(int output = 0) const noexcept;
+  const Tensor& grad(int output = 0) const;
   const Tensor& saved(int i) const noexcept;
   template <class A>
   A attributes() const noexcept {
@@ -108,6 +125,8 @@ class Replay {
   bool needs(int input) const noexcept;
   /// Adds to the gradient for an input, which must be needed and have the gradient's shape.
   void give(int input, Tensor gradient);
+  /// Adds rows to the gradient for an input: it stays row slices as long as they are fewer than its rows.
+  void give_rows(int input, const RowSlices& slices, const Shape& shape);
   /// The gradient for an input so far, if it may be added to in place, else null. Only when no other tape listens.
   TensorImpl* accumulator(int input) const noexcept;
 

@@ -1,4 +1,5 @@
 #include <capstan/ops/update.hpp>
+#include <capstan/sparse.hpp>
 
 #include <cmath>
 
@@ -15,7 +16,7 @@ void check_count(const char* op, const char* what, std::size_t count, std::size_
 
 void check_fits(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
                 Where where) {
-  const TensorImpl& t = core::defined(op, tensor, where);
+  const TensorImpl& t = core::described(op, tensor, where);
   if (t.shape != p.shape)
     base::fail<ShapeError>(where, op, ": ", what, " ", i, " is ", t.shape, " and its parameter ", p.shape,
                            "; the shapes must be equal.");
@@ -41,13 +42,34 @@ void check_all(const char* op, std::span<const Tensor> parameters, std::span<con
   }
 }
 
-/// The gradients, each contiguous: whatever can fail happens before the first parameter changes.
-std::vector<Tensor> dense_all(std::span<const Tensor> gradients, Where where) {
-  std::vector<Tensor> result;
-  result.reserve(gradients.size());
-  for (const Tensor& gradient : gradients)
-    result.push_back(gradient.defined() ? autograd::dense(gradient, where) : Tensor());
+/// One parameter's gradient as the kernels want it: contiguous, or each of its rows once in ascending order.
+struct Ready {
+  Tensor dense;
+  RowSlices rows;
+};
+
+/// All gradients made ready: whatever can fail happens before the first parameter changes.
+std::vector<Ready> make_ready(std::span<const Tensor> gradients, Where where) {
+  std::vector<Ready> result(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    if (has_row_slices(gradients[i])) result[i].rows = coalesce(row_slices(gradients[i], where), where);
+    else result[i].dense = autograd::dense(gradients[i], where);
+  }
   return result;
+}
+
+/// One report for all parameters, and for what is kept of each.
+void tell(const char* op, std::span<const Tensor> gradients, std::initializer_list<std::span<const Tensor>> changed,
+          Where where) {
+  if (!autograd::attended()) return;
+  std::vector<const Tensor*> inputs, outputs;
+  for (const Tensor& gradient : gradients)
+    if (gradient.defined()) inputs.push_back(&gradient);
+  for (const std::span<const Tensor> tensors : changed)
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (gradients[i].defined()) outputs.push_back(&tensors[i]);
+  if (!outputs.empty()) autograd::append_note(op, where, inputs, outputs);
 }
 
 }  // namespace
@@ -62,14 +84,19 @@ void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> grad
     for (std::size_t i = 0; i < parameters.size(); ++i)
       check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
   }
-  const std::vector<Tensor> dense = dense_all(gradients, where);
+  const std::vector<Ready> ready = make_ready(gradients, where);
+  const bool touched = update.lazy || (!moves && update.weight_decay == 0);  // then the other rows do not change
   const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();
-    autograd::backend_of(p, where).sgd(p, *dense[i].impl(), moves ? velocity[i].impl() : nullptr, step);
+    TensorImpl* const v = moves ? velocity[i].impl() : nullptr;
+    const core::Backend& backend = autograd::backend_of(p, where);
+    if (ready[i].dense.defined()) backend.sgd(p, *ready[i].dense.impl(), v, step);
+    else backend.sgd_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), v, step, touched);
     core::note_write(p, where);
   }
+  tell(op, gradients, {parameters, moves ? velocity : std::span<const Tensor>()}, where);
 }
 
 void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> mean,
@@ -84,7 +111,7 @@ void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gra
     check_state(op, "square", i, *parameters[i].impl(), square[i], where);
   }
   const auto t = static_cast<double>(update.step);
-  const std::vector<Tensor> dense = dense_all(gradients, where);
+  const std::vector<Ready> ready = make_ready(gradients, where);
   const kernels::AdamStep step{update.learning_rate,
                                update.beta1,
                                update.beta2,
@@ -95,9 +122,13 @@ void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gra
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!gradients[i].defined()) continue;
     TensorImpl& p = *parameters[i].impl();
-    autograd::backend_of(p, where).adam(p, *dense[i].impl(), *mean[i].impl(), *square[i].impl(), step);
+    TensorImpl &m = *mean[i].impl(), &v = *square[i].impl();
+    const core::Backend& backend = autograd::backend_of(p, where);
+    if (ready[i].dense.defined()) backend.adam(p, *ready[i].dense.impl(), m, v, step);
+    else backend.adam_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), m, v, step, update.lazy);
     core::note_write(p, where);
   }
+  tell(op, gradients, {parameters, mean, square}, where);
 }
 
 }  // namespace capstan

@@ -20,6 +20,69 @@ void matmul_rows(std::int64_t n) {
   });
 }
 
+/// int64, uniform in [0, high).
+cs::Tensor indices(const cs::Shape& shape, std::int64_t high) {
+  cs::Rng rng(3);
+  return cs::randint(0, high, shape, rng);
+}
+
+void index_rows() {
+  row_by_threads("gather_rows", [] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000)] { return cs::gather(x, i); };
+  });
+  row_by_threads("gather_elements", [] {
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024)] { return cs::take_along_axis(x, i, 1); };
+  });
+  row_by_threads("scatter_add_rows", [] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000), y = values({10000, 128}, 2)] {
+      return cs::index_add(x, {i}, y);
+    };
+  });
+  row_by_threads("scatter_add_elements", [] {
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024), y = values({1024, 1024}, 2)] {
+      return cs::scatter_add(x, i, y, 1);
+    };
+  });
+  row_by_threads("where", [] {
+    return [x = values({1024, 1024}, 1), y = values({1024, 1024}, 2), c = values({1024, 1024}, 3) > 0] {
+      return cs::where(c, x, y);
+    };
+  });
+}
+
+void order_rows() {
+  row_by_threads("sort_rows", [] { return [x = values({1024, 1024})] { return cs::sort_with_indices(x, -1); }; });
+  row_by_threads("sort_columns", [] { return [x = values({1024, 1024})] { return cs::sort_with_indices(x, 0); }; });
+  row_by_threads("sort_long", [] { return [x = values({1 << 20})] { return cs::sort_with_indices(x, -1); }; });
+  row_by_threads("topk_rows", [] { return [x = values({1024, 1024})] { return cs::topk(x, 10); }; });
+  row_by_threads("topk_long", [] { return [x = values({1 << 20})] { return cs::topk(x, 100); }; });
+  row_by_threads("cumsum_rows", [] { return [x = values({1024, 1024})] { return cs::cumsum(x, -1); }; });
+  row_by_threads("cumsum_columns", [] { return [x = values({1024, 1024})] { return cs::cumsum(x, 0); }; });
+  row_by_threads("cumsum_long", [] { return [x = values({1 << 20})] { return cs::cumsum(x, -1); }; });
+}
+
+void product_rows() {
+  row_by_threads("batched_matmul_32", [] {
+    return [a = values({256, 32, 32}, 1), b = values({256, 32, 32}, 2)] { return cs::matmul(a, b); };
+  });
+  row_by_threads("batched_matmul_heads", [] {
+    return [a = values({8, 12, 64, 64}, 1), b = values({8, 12, 64, 64}, 2)] { return cs::matmul(a, b); };
+  });
+  row_by_threads("batched_matmul_broadcast", [] {
+    return [a = values({64, 48, 64}, 1), b = values({64, 48}, 2)] { return cs::matmul(a, b); };
+  });
+  row_by_threads("einsum_attention", [] {  // scores of 8 heads of 64 over 128 positions
+    return [q = values({8, 128, 8, 64}, 1), k = values({8, 128, 8, 64}, 2)] {
+      return cs::einsum("bqhd,bkhd->bhqk", {q, k});
+    };
+  });
+  row_by_threads("einsum_bilinear", [] {
+    return [x = values({128, 64}, 1), w = values({64, 32, 64}, 2), y = values({128, 64}, 3)] {
+      return cs::einsum("bi,ioj,bj->bo", {x, w, y});
+    };
+  });
+}
+
 }  // namespace
 
 void op_rows() {
@@ -40,6 +103,9 @@ void op_rows() {
   row_by_threads("transposed_copy", [] {
     return [x = values({1024, 1024})] { return cs::transpose(x).contiguous(); };
   });
+  index_rows();
+  order_rows();
+  product_rows();
 }
 
 }  // namespace bench

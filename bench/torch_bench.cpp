@@ -2,6 +2,7 @@
 // TORCH_THREADS sets the threads of its kernels; BLAS reads its own variable, OPENBLAS_NUM_THREADS.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -23,9 +24,12 @@ auto unrecorded(Prepare prepare) {
   return [prepare] { return [work = prepare(), off = std::make_shared<torch::NoGradGuard>()] { return work(); }; };
 }
 
+/// Rows name_t1 and name_t2; "name/variant" gives name_t1/variant and name_t2/variant.
 template <class Prepare>
 void forward_rows(const std::string& name, Prepare prepare) {
-  row_by_threads(name, unrecorded(prepare));
+  const std::size_t slash = std::min(name.find('/'), name.size());
+  for (const std::string threads : {"_t1", "_t2"})
+    row(name.substr(0, slash) + threads + name.substr(slash), unrecorded(prepare));
 }
 
 void add_row(std::int64_t n) {
@@ -36,6 +40,72 @@ void add_row(std::int64_t n) {
 void matmul_rows(std::int64_t n) {
   forward_rows("matmul_" + std::to_string(n), [n] {
     return [a = values({n, n}, 1), b = values({n, n}, 2)] { return torch::mm(a, b); };
+  });
+}
+
+/// int64, uniform in [0, high).
+torch::Tensor indices(at::IntArrayRef shape, std::int64_t high) {
+  torch::manual_seed(3);
+  return torch::randint(high, shape, torch::kLong);
+}
+
+void index_rows() {
+  forward_rows("gather_rows/index_select", [] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000)] { return x.index_select(0, i); };
+  });
+  forward_rows("gather_rows/embedding", [] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000)] { return torch::embedding(x, i); };
+  });
+  forward_rows("gather_elements", [] {
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024)] { return x.gather(1, i); };
+  });
+  forward_rows("scatter_add_rows", [] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000), y = values({10000, 128}, 2)] {
+      return x.index_add(0, i, y);
+    };
+  });
+  forward_rows("scatter_add_elements", [] {
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024), y = values({1024, 1024}, 2)] {
+      return x.scatter_add(1, i, y);
+    };
+  });
+  forward_rows("where", [] {
+    return [x = values({1024, 1024}, 1), y = values({1024, 1024}, 2), c = values({1024, 1024}, 3) > 0] {
+      return torch::where(c, x, y);
+    };
+  });
+}
+
+void order_rows() {
+  forward_rows("sort_rows", [] { return [x = values({1024, 1024})] { return x.sort(-1); }; });
+  forward_rows("sort_columns", [] { return [x = values({1024, 1024})] { return x.sort(0); }; });
+  forward_rows("sort_long", [] { return [x = values({1 << 20})] { return x.sort(-1); }; });
+  forward_rows("topk_rows", [] { return [x = values({1024, 1024})] { return x.topk(10); }; });
+  forward_rows("topk_long", [] { return [x = values({1 << 20})] { return x.topk(100); }; });
+  forward_rows("cumsum_rows", [] { return [x = values({1024, 1024})] { return x.cumsum(-1); }; });
+  forward_rows("cumsum_columns", [] { return [x = values({1024, 1024})] { return x.cumsum(0); }; });
+  forward_rows("cumsum_long", [] { return [x = values({1 << 20})] { return x.cumsum(-1); }; });
+}
+
+void product_rows() {
+  forward_rows("batched_matmul_32", [] {
+    return [a = values({256, 32, 32}, 1), b = values({256, 32, 32}, 2)] { return torch::bmm(a, b); };
+  });
+  forward_rows("batched_matmul_heads", [] {
+    return [a = values({8, 12, 64, 64}, 1), b = values({8, 12, 64, 64}, 2)] { return torch::matmul(a, b); };
+  });
+  forward_rows("batched_matmul_broadcast", [] {
+    return [a = values({64, 48, 64}, 1), b = values({64, 48}, 2)] { return torch::matmul(a, b); };
+  });
+  forward_rows("einsum_attention", [] {
+    return [q = values({8, 128, 8, 64}, 1), k = values({8, 128, 8, 64}, 2)] {
+      return torch::einsum("bqhd,bkhd->bhqk", {q, k});
+    };
+  });
+  forward_rows("einsum_bilinear", [] {
+    return [x = values({128, 64}, 1), w = values({64, 32, 64}, 2), y = values({128, 64}, 3)] {
+      return torch::einsum("bi,ioj,bj->bo", {x, w, y});
+    };
   });
 }
 
@@ -55,6 +125,9 @@ void op_rows() {
   forward_rows("sum_axis1", [] { return [x = values({1024, 1024})] { return x.sum(1); }; });
   forward_rows("sum_all", [] { return [x = values({1024, 1024})] { return x.sum(); }; });
   forward_rows("transposed_copy", [] { return [x = values({1024, 1024})] { return x.t().contiguous(); }; });
+  index_rows();
+  order_rows();
+  product_rows();
 }
 
 /// 32 multiplications of 64 numbers and a sum, recorded.

@@ -11,3 +11,14 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/capstanConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/capstanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/capstanConfig.cmake ${PROJECT_BINARY_DIR}/capstanConfigVersion.cmake
   DESTINATION ${package_dir})
+
+# What teaches debuggers to show tensors: docs/debuggers.md.
+set(debuggers ${PROJECT_SOURCE_DIR}/debuggers)
+install(FILES ${debuggers}/capstan_gdb.py ${debuggers}/capstan_layout.py ${debuggers}/capstan_lldb.py
+  ${debuggers}/capstan_printers.py ${debuggers}/capstan_text.py ${debuggers}/capstan.natvis
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/capstan/debuggers)
+if(BUILD_SHARED_LIBS AND UNIX)
+  # gdb looks here for the path of every library that it loads; the prefix is known only when installing.
+  install(FILES ${debuggers}/capstan_autoload.py RENAME $<TARGET_FILE_NAME:capstan>-gdb.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR})
+endif()

@@ -27,7 +27,8 @@ void Sgd::apply(std::span<const Tensor> gradients, Where where) {
              {.learning_rate = options_.learning_rate,
               .momentum = options_.momentum,
               .weight_decay = options_.weight_decay,
-              .nesterov = options_.nesterov},
+              .nesterov = options_.nesterov,
+              .lazy = options_.lazy},
              where);
   ++steps_;
 }
@@ -45,7 +46,8 @@ void Adam::apply(std::span<const Tensor> gradients, Where where) {
                .beta2 = options_.beta2,
                .epsilon = options_.epsilon,
                .weight_decay = options_.weight_decay,
-               .step = steps_ + 1},
+               .step = steps_ + 1,
+               .lazy = options_.lazy},
               where);
   ++steps_;
 }

@@ -9,7 +9,8 @@ using namespace tests;
 
 namespace {
 
-constexpr DType every_type[] = {DType::float32, DType::float64, DType::int32, DType::int64, DType::uint8, DType::bool8};
+constexpr DType every_type[] = {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::int8,
+                                DType::int16,   DType::int32,   DType::int64,   DType::uint8,    DType::bool8};
 
 struct Promotion {
   DType a, b;
@@ -17,50 +18,119 @@ struct Promotion {
 };
 
 // Python Array API standard 2022.12, "Type Promotion Rules", the rows and columns of the types that Capstan has.
-// Mixed integer and floating types, and bool beside numbers, are "not specified" there; here they are errors.
+// Mixed integer and floating types, and bool beside numbers, are "not specified" there; here they are errors. The 16-bit
+// floating types are not in the standard: NumPy's and PyTorch's rules.
 const Promotion promotions[] = {
+    // int8 with
+    {DType::int8, DType::int8, DType::int8},
+    {DType::int8, DType::int16, DType::int16},
+    {DType::int8, DType::int32, DType::int32},
+    {DType::int8, DType::int64, DType::int64},
+    {DType::int8, DType::uint8, DType::int16},
+    {DType::int8, DType::float16, {}},
+    {DType::int8, DType::bfloat16, {}},
+    {DType::int8, DType::float32, {}},
+    {DType::int8, DType::float64, {}},
+    {DType::int8, DType::bool8, {}},
+    // int16 with
+    {DType::int16, DType::int8, DType::int16},
+    {DType::int16, DType::int16, DType::int16},
+    {DType::int16, DType::int32, DType::int32},
+    {DType::int16, DType::int64, DType::int64},
+    {DType::int16, DType::uint8, DType::int16},
+    {DType::int16, DType::float16, {}},
+    {DType::int16, DType::bfloat16, {}},
+    {DType::int16, DType::float32, {}},
+    {DType::int16, DType::float64, {}},
+    {DType::int16, DType::bool8, {}},
     // int32 with
+    {DType::int32, DType::int8, DType::int32},
+    {DType::int32, DType::int16, DType::int32},
     {DType::int32, DType::int32, DType::int32},
     {DType::int32, DType::int64, DType::int64},
     {DType::int32, DType::uint8, DType::int32},
+    {DType::int32, DType::float16, {}},
+    {DType::int32, DType::bfloat16, {}},
     {DType::int32, DType::float32, {}},
     {DType::int32, DType::float64, {}},
     {DType::int32, DType::bool8, {}},
     // int64 with
+    {DType::int64, DType::int8, DType::int64},
+    {DType::int64, DType::int16, DType::int64},
     {DType::int64, DType::int32, DType::int64},
     {DType::int64, DType::int64, DType::int64},
     {DType::int64, DType::uint8, DType::int64},
+    {DType::int64, DType::float16, {}},
+    {DType::int64, DType::bfloat16, {}},
     {DType::int64, DType::float32, {}},
     {DType::int64, DType::float64, {}},
     {DType::int64, DType::bool8, {}},
     // uint8 with
+    {DType::uint8, DType::int8, DType::int16},
+    {DType::uint8, DType::int16, DType::int16},
     {DType::uint8, DType::int32, DType::int32},
     {DType::uint8, DType::int64, DType::int64},
     {DType::uint8, DType::uint8, DType::uint8},
+    {DType::uint8, DType::float16, {}},
+    {DType::uint8, DType::bfloat16, {}},
     {DType::uint8, DType::float32, {}},
     {DType::uint8, DType::float64, {}},
     {DType::uint8, DType::bool8, {}},
+    // float16 with
+    {DType::float16, DType::int8, {}},
+    {DType::float16, DType::int16, {}},
+    {DType::float16, DType::int32, {}},
+    {DType::float16, DType::int64, {}},
+    {DType::float16, DType::uint8, {}},
+    {DType::float16, DType::float16, DType::float16},
+    {DType::float16, DType::bfloat16, DType::float32},
+    {DType::float16, DType::float32, DType::float32},
+    {DType::float16, DType::float64, DType::float64},
+    {DType::float16, DType::bool8, {}},
+    // bfloat16 with
+    {DType::bfloat16, DType::int8, {}},
+    {DType::bfloat16, DType::int16, {}},
+    {DType::bfloat16, DType::int32, {}},
+    {DType::bfloat16, DType::int64, {}},
+    {DType::bfloat16, DType::uint8, {}},
+    {DType::bfloat16, DType::float16, DType::float32},
+    {DType::bfloat16, DType::bfloat16, DType::bfloat16},
+    {DType::bfloat16, DType::float32, DType::float32},
+    {DType::bfloat16, DType::float64, DType::float64},
+    {DType::bfloat16, DType::bool8, {}},
     // float32 with
-    {DType::float32, DType::float32, DType::float32},
-    {DType::float32, DType::float64, DType::float64},
+    {DType::float32, DType::int8, {}},
+    {DType::float32, DType::int16, {}},
     {DType::float32, DType::int32, {}},
     {DType::float32, DType::int64, {}},
     {DType::float32, DType::uint8, {}},
+    {DType::float32, DType::float16, DType::float32},
+    {DType::float32, DType::bfloat16, DType::float32},
+    {DType::float32, DType::float32, DType::float32},
+    {DType::float32, DType::float64, DType::float64},
     {DType::float32, DType::bool8, {}},
     // float64 with
-    {DType::float64, DType::float32, DType::float64},
-    {DType::float64, DType::float64, DType::float64},
+    {DType::float64, DType::int8, {}},
+    {DType::float64, DType::int16, {}},
     {DType::float64, DType::int32, {}},
     {DType::float64, DType::int64, {}},
     {DType::float64, DType::uint8, {}},
+    {DType::float64, DType::float16, DType::float64},
+    {DType::float64, DType::bfloat16, DType::float64},
+    {DType::float64, DType::float32, DType::float64},
+    {DType::float64, DType::float64, DType::float64},
     {DType::float64, DType::bool8, {}},
     // bool with
-    {DType::bool8, DType::bool8, DType::bool8},
+    {DType::bool8, DType::int8, {}},
+    {DType::bool8, DType::int16, {}},
     {DType::bool8, DType::int32, {}},
     {DType::bool8, DType::int64, {}},
     {DType::bool8, DType::uint8, {}},
+    {DType::bool8, DType::float16, {}},
+    {DType::bool8, DType::bfloat16, {}},
     {DType::bool8, DType::float32, {}},
     {DType::bool8, DType::float64, {}},
+    {DType::bool8, DType::bool8, DType::bool8},
 };
 
 /// A tensor of 2 and 1, or of true and true.
@@ -75,6 +145,14 @@ TEST_CASE("types have NumPy's names and their sizes in bytes", "[dtype]") {
   CHECK(std::string(name(DType::int64)) == "int64");
   CHECK(std::string(name(DType::uint8)) == "uint8");
   CHECK(std::string(name(DType::bool8)) == "bool");
+  CHECK(std::string(name(DType::float16)) == "float16");
+  CHECK(std::string(name(DType::bfloat16)) == "bfloat16");
+  CHECK(std::string(name(DType::int8)) == "int8");
+  CHECK(std::string(name(DType::int16)) == "int16");
+  CHECK(size_of(DType::float16) == 2);
+  CHECK(size_of(DType::bfloat16) == 2);
+  CHECK(size_of(DType::int8) == 1);
+  CHECK(size_of(DType::int16) == 2);
   CHECK(size_of(DType::float32) == 4);
   CHECK(size_of(DType::float64) == 8);
   CHECK(size_of(DType::int32) == 4);
@@ -92,6 +170,10 @@ TEST_CASE("C++ types map to element types by size and sign", "[dtype]") {
   CHECK(dtype_of<std::int64_t>() == DType::int64);
   CHECK(dtype_of<unsigned char>() == DType::uint8);
   CHECK(dtype_of<const float>() == DType::float32);
+  CHECK(dtype_of<float16>() == DType::float16);
+  CHECK(dtype_of<bfloat16>() == DType::bfloat16);
+  CHECK(dtype_of<signed char>() == DType::int8);
+  CHECK(dtype_of<short>() == DType::int16);
 }
 
 TEST_CASE("types promote by the Array API table, row by row", "[dtype]") {
@@ -166,6 +248,10 @@ TEST_CASE("casting floating numbers to integers truncates, saturates, and makes 
         std::vector<std::int64_t>{1, -1, 0, 0, INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, 0, 255, 256});
   CHECK(cast(x, DType::uint8).to_vector<std::uint8_t>() ==
         std::vector<std::uint8_t>{1, 0, 0, 0, 255, 0, 255, 0, 0, 255, 255});
+  CHECK(cast(x, DType::int8).to_vector<std::int8_t>() ==
+        std::vector<std::int8_t>{1, -1, 0, 0, 127, -128, 127, -128, 0, 127, 127});
+  CHECK(cast(x, DType::int16).to_vector<std::int16_t>() ==
+        std::vector<std::int16_t>{1, -1, 0, 0, INT16_MAX, INT16_MIN, INT16_MAX, INT16_MIN, 0, 255, 256});
   CHECK(same(cast(x.to(DType::float32), DType::int32), cast(x, DType::int32)));
   // the largest float64 below 2^63, and 2^63 itself
   CHECK(cast(Tensor{9223372036854774784.0, 9223372036854775808.0}, DType::int64).to_vector<std::int64_t>() ==

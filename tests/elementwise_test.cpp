@@ -1,4 +1,5 @@
 // Elementwise operations: published values, tails, specials, accuracy over the range, sizes, strides, broadcasting, types.
+#include "tests/rules.hpp"
 #include "tests/support.hpp"
 
 #include <algorithm>
@@ -12,19 +13,8 @@ using namespace tests;
 
 namespace {
 
-using Unary = Tensor (*)(const Tensor&);
-const std::map<std::string, Unary> unary_ops = {
-    {"abs", [](const Tensor& x) { return abs(x); }},
-    {"exp", [](const Tensor& x) { return exp(x); }},
-    {"log", [](const Tensor& x) { return log(x); }},
-    {"neg", [](const Tensor& x) { return neg(x); }},
-    {"reciprocal", [](const Tensor& x) { return reciprocal(x); }},
-    {"relu", [](const Tensor& x) { return relu(x); }},
-    {"sigmoid", [](const Tensor& x) { return sigmoid(x); }},
-    {"sqrt", [](const Tensor& x) { return sqrt(x); }},
-    {"square", [](const Tensor& x) { return square(x); }},
-    {"tanh", [](const Tensor& x) { return tanh(x); }},
-};
+using Unary = UnaryFunction;
+const std::map<std::string, Unary>& unary_ops = unary_functions();
 
 struct Golden {
   const char* op;

@@ -12,7 +12,7 @@ using namespace tests;
 namespace {
 
 const std::string file = "errors_tape_test.cpp";
-const std::string floating = "; it must be float32 or float64.";
+const std::string floating = "; it must be a floating type.";
 
 }  // namespace
 
@@ -21,7 +21,7 @@ TEST_CASE("a tape refuses what it cannot follow or answer", "[errors][tape]") {
   const std::string gradient = "GradientTape::gradient: ";
   const std::string off =
       " is not on the tape; it must be computed, while the tape records, from a watched tensor or a Parameter.";
-  const std::string only = "; gradients exist for float32 and float64 only.";
+  const std::string only = "; gradients exist for floating types only.";
   const std::vector<Tensor> sources = {x}, one_weight = {x};
   GradientTape tape{{.persistent = true}};
   tape.watch(x);

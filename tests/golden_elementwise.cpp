@@ -1,4 +1,4 @@
-// Elementwise operations, reductions and products of matrices against PyTorch.
+// Elementwise operations and reductions against PyTorch.
 #include "tests/goldens.hpp"
 #include "tests/support.hpp"
 
@@ -24,13 +24,14 @@ GoldenOp reduction(F f) {
   };
 }
 
-Tensor variance(const GoldenCall& c) {
-  const Tensor& x = c.tensor(0);
-  const Axes axes = axes_of(c.option("dim"));
-  const Tensor squares = square(x - mean(x, axes, {.keepdims = true}));
-  const Tensor result = mean(squares, axes, {.keepdims = c.option("keepdim", false)});
-  const double count = static_cast<double>(x.numel()) / static_cast<double>(result.numel());
-  return c.option("unbiased", true) ? result * (count / (count - 1)) : result;
+/// The same for variances, with torch's "unbiased", which is on unless said otherwise.
+template <class F>
+GoldenOp variance(F f) {
+  return [f](const GoldenCall& c) {
+    const VarianceOptions options{.correction = c.option("unbiased", true) ? 1.0 : 0.0,
+                                  .keepdims = c.option("keepdim", false)};
+    return std::vector<Tensor>{f(c.tensor(0), axes_of(c.option("dim")), options)};
+  };
 }
 
 const GoldenOps elementwise_ops = {
@@ -91,13 +92,14 @@ const GoldenOps composed_ops = {
        const double bound = c.option("lambd", 0.5);
        return std::vector<Tensor>{c.tensor(0) - clip(c.tensor(0), -bound, bound)};
      }},
-    {"var", [](const GoldenCall& c) { return std::vector<Tensor>{variance(c)}; }},
-    {"std", [](const GoldenCall& c) { return std::vector<Tensor>{sqrt(variance(c))}; }},
 };
 
 const GoldenOps reduction_ops = {
     {"sum", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return sum(x, a, o); })},
     {"mean", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return mean(x, a, o); })},
+    {"prod", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return prod(x, a, o); })},
+    {"var", variance([](const Tensor& x, Axes a, VarianceOptions o) { return var(x, a, o); })},
+    {"std", variance([](const Tensor& x, Axes a, VarianceOptions o) { return capstan::std(x, a, o); })},
     {"amax", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return max(x, a, o); })},
     {"amin", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return min(x, a, o); })},
     {"logsumexp", reduction([](const Tensor& x, Axes a, ReduceOptions o) { return logsumexp(x, a, o); })},
@@ -126,32 +128,6 @@ const GoldenOps reduction_ops = {
      [](const GoldenCall& c) { return std::vector<Tensor>{log_softmax(c.tensor(0), c.option("dim", -1))}; }},
 };
 
-const GoldenOps linalg_ops = {
-    {"matmul", binary([](const Tensor& a, const Tensor& b) { return matmul(a, b); })},
-    {"bmm", binary([](const Tensor& a, const Tensor& b) { return matmul(a, b); })},
-    {"mv", binary([](const Tensor& a, const Tensor& b) { return matmul(a, b); })},
-    {"dot", binary([](const Tensor& a, const Tensor& b) { return matmul(a, b); })},
-    {"outer", binary([](const Tensor& a, const Tensor& b) { return expand_dims(a, 1) * expand_dims(b, 0); })},
-    {"kron", binary([](const Tensor& a, const Tensor& b) {
-       const Tensor rows = reshape(a, {a.size(0), 1, a.size(1), 1}), columns = reshape(b, {1, b.size(0), 1, b.size(1)});
-       return reshape(rows * columns, {a.size(0) * b.size(0), a.size(1) * b.size(1)});
-     })},
-    {"linear",
-     [](const GoldenCall& c) {  // torch keeps weights as [out, in]
-       return std::vector<Tensor>{linear(c.tensor(0), transpose(c.tensor(1)), c.count() > 2 ? c.tensor(2) : Tensor{})};
-     }},
-    {"addmm",
-     [](const GoldenCall& c) {
-       const Tensor product = matmul(c.tensor(1), c.tensor(2));
-       return std::vector<Tensor>{c.tensor(0) * c.option("beta", 1.0) + product * c.option("alpha", 1.0)};
-     }},
-    {"tensordot",
-     [](const GoldenCall& c) {
-       if (c.option("dims").is_array()) return std::vector<Tensor>{};
-       return std::vector<Tensor>{matmul(c.tensor(0), c.tensor(1))};  // dims = 1
-     }},
-};
-
 }  // namespace
 
 TEST_CASE("elementwise operations give PyTorch's values and gradients", "[golden]") {
@@ -165,16 +141,13 @@ TEST_CASE("elementwise operations give PyTorch's values and gradients", "[golden
 TEST_CASE("compositions of elementwise operations give PyTorch's values and gradients", "[golden]") {
   run_goldens("compositions",
               {"silu", "softsign", "tanhshrink", "rsqrt", "hardswish", "threshold", "leaky_relu", "hardshrink",
-               "softshrink", "var", "std"},
+               "softshrink"},
               composed_ops);
 }
 
 TEST_CASE("reductions give PyTorch's values and gradients", "[golden]") {
   run_goldens("reductions",
-              {"sum", "mean", "max", "min", "amax", "amin", "argmax", "logsumexp", "softmax", "log_softmax"},
+              {"sum", "mean", "prod", "var", "std", "max", "min", "amax", "amin", "argmax", "logsumexp", "softmax",
+               "log_softmax"},
               reduction_ops);
-}
-
-TEST_CASE("products of matrices give PyTorch's values and gradients", "[golden]") {
-  run_goldens("products", {"matmul", "bmm", "linear", "addmm", "outer", "tensordot"}, linalg_ops);
 }

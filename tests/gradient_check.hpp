@@ -10,11 +10,9 @@ namespace tests {
 
 using TensorFunction = std::function<capstan::Tensor(const std::vector<capstan::Tensor>&)>;
 
-/// Checks the gradient of sum(w * function(inputs)), w fixed and random, by central differences; with order 2 also the
-/// gradient of sum(u * that gradient), recorded by an outer tape, by central differences of the first.
-/// Everything runs twice: with fresh memory full of NaN (finds elements never written), then full of ones (finds
-/// `+=` where `=` was meant). Inputs must be float64.
-void check_gradient(const TensorFunction& function, const std::vector<capstan::Tensor>& inputs, int order = 2);
+/// Checks that capstan::check_gradient finds nothing wrong, twice: with fresh memory full of NaN (finds elements never
+/// written), then full of ones (finds `+=` where `=` was meant). Inputs must be float64.
+void expect_gradient(const TensorFunction& function, const std::vector<capstan::Tensor>& inputs, int order = 2);
 
 /// One use of a differentiable operation.
 struct GradientCase {
@@ -25,8 +23,17 @@ struct GradientCase {
 };
 
 std::vector<GradientCase> elementwise_gradient_cases();
+std::vector<GradientCase> math_gradient_cases();
+std::vector<GradientCase> activation_gradient_cases();
 std::vector<GradientCase> reduction_gradient_cases();
 std::vector<GradientCase> shaping_gradient_cases();
+std::vector<GradientCase> index_gradient_cases();
+std::vector<GradientCase> linalg_gradient_cases();
 std::vector<GradientCase> neural_gradient_cases();
+std::vector<GradientCase> rearranging_gradient_cases();
+std::vector<GradientCase> moments_gradient_cases();
+std::vector<GradientCase> order_gradient_cases();
+/// Every case of every list.
+std::vector<GradientCase> all_gradient_cases();
 
 }  // namespace tests

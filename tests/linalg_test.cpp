@@ -86,6 +86,25 @@ TEST_CASE("matmul broadcasts leading axes", "[linalg]") {
   CHECK(close(matmul(turned, b)[4], by_definition(turned[4], b[4]), tolerance::product64));
 }
 
+TEST_CASE("matmul of few and of many matrices gives each its own product, for any number of threads", "[linalg]") {
+  const std::int64_t sizes[][4] = {
+      {3, 64, 64, 64}, {2, 150, 170, 160}, {300, 8, 8, 8}, {64, 32, 32, 32}, {5, 1, 90, 1}};
+  for (const auto& [batch, m, k, n] : sizes) {
+    const Tensor a = random_in(-1, 1, {batch, m, k}, DType::float32, 98);
+    const Tensor b = random_in(-1, 1, {batch, k, n}, DType::float32, 99);
+    const Tensor product = matmul(a, b), turned = matmul(a, transpose(transpose(b, 1, 2).copy(), 1, 2));
+    INFO(batch << " of " << m << " x " << k << " x " << n);
+    for (const std::int64_t i : {std::int64_t{0}, batch / 2, batch - 1}) {
+      CHECK(close(product[i], by_definition(a[i], b[i]), tolerance::product32));
+      CHECK(close(turned[i], by_definition(a[i], b[i]), tolerance::product32));
+    }
+    for (const int count : {1, 2, 7}) {
+      const ThreadCount threads_for_now(count);
+      CHECK(same_bits(values(matmul(a, b)), values(product)));
+    }
+  }
+}
+
 TEST_CASE("matmul of nothing gives zeros or nothing", "[linalg]") {
   CHECK(same(matmul(zeros({2, 0}), zeros({0, 3})), zeros({2, 3})));
   CHECK(matmul(zeros({0, 4}), zeros({4, 3})).shape() == Shape{0, 3});

@@ -16,11 +16,11 @@ namespace {
 
 using Words = std::array<std::uint32_t, 4>;
 
-struct Moments {
+struct SampleMoments {
   double mean = 0, variance = 0;
 };
-Moments moments_of(const std::vector<double>& list) {
-  Moments m;
+SampleMoments moments_of(const std::vector<double>& list) {
+  SampleMoments m;
   m.mean = std::accumulate(list.begin(), list.end(), 0.0) / static_cast<double>(list.size());
   for (const double x : list) m.variance += (x - m.mean) * (x - m.mean) / static_cast<double>(list.size());
   return m;
@@ -69,7 +69,7 @@ TEST_CASE("uniform numbers fill [low, high) evenly", "[random]") {
     INFO(name(type));
     CHECK(*std::min_element(list.begin(), list.end()) >= -2);
     CHECK(*std::max_element(list.begin(), list.end()) < 3);
-    const Moments m = moments_of(list);
+    const SampleMoments m = moments_of(list);
     CHECK(plausible(m.mean, 0.5, 25 / 12.0, count));
     // variance of (x - mean)^2 for a uniform distribution of width w: w^4 / 180
     CHECK(plausible(m.variance, 25 / 12.0, 625 / 180.0, count));
@@ -90,7 +90,7 @@ TEST_CASE("normal numbers have their mean, deviation and shape", "[random]") {
     Rng rng(3);
     std::vector<double> list = values(normal({count}, 1.5, 2, rng, {.dtype = type}));
     INFO(name(type));
-    const Moments m = moments_of(list);
+    const SampleMoments m = moments_of(list);
     CHECK(plausible(m.mean, 1.5, 4, count));
     CHECK(plausible(m.variance, 4, 2 * 16, count));
     check_deciles(list, [](double x) { return normal_distribution((x - 1.5) / 2); });
@@ -114,7 +114,7 @@ TEST_CASE("truncated normal numbers stay within two standard deviations", "[rand
   CHECK(*std::min_element(list.begin(), list.end()) >= 0);
   CHECK(*std::max_element(list.begin(), list.end()) <= 2);
   const double variance = 0.7737413 * 0.25;  // 1 - 4 phi(2) / (2 Phi(2) - 1), times 0.5^2
-  const Moments m = moments_of(list);
+  const SampleMoments m = moments_of(list);
   CHECK(plausible(m.mean, 1, variance, count));
   CHECK(plausible(m.variance, variance, 2 * variance * variance, count));
   const double tail = normal_distribution(-2);

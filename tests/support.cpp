@@ -38,6 +38,10 @@ Tensor from_doubles(const std::vector<double>& numbers, const Shape& shape, DTyp
   switch (dtype) {
     case DType::float32: return converted<float>(numbers, shape);
     case DType::float64: return from_vector(numbers, shape);
+    case DType::float16: return converted<float16>(numbers, shape);
+    case DType::bfloat16: return converted<bfloat16>(numbers, shape);
+    case DType::int8: return converted<std::int8_t>(numbers, shape);
+    case DType::int16: return converted<std::int16_t>(numbers, shape);
     case DType::int32: return converted<std::int32_t>(numbers, shape);
     case DType::int64: return converted<std::int64_t>(numbers, shape);
     case DType::uint8: return converted<std::uint8_t>(numbers, shape);
@@ -65,6 +69,8 @@ std::vector<double> values(const Tensor& t) {
   switch (t.dtype()) {
     case DType::float32: return widened(t.to_vector<float>());
     case DType::float64: return t.to_vector<double>();
+    case DType::float16: return widened(t.to_vector<float16>());
+    case DType::bfloat16: return widened(t.to_vector<bfloat16>());
     case DType::int64: return widened(t.to_vector<std::int64_t>());
     default: return widened(cast(t, DType::int64).to_vector<std::int64_t>());
   }

@@ -11,6 +11,8 @@ inline constexpr double golden32_factor = 8;
 inline constexpr double golden32_floor = 1e-6;
 // ... and no verdict where PyTorch's own error exceeds this.
 inline constexpr double golden32_no_verdict = 1e-3;
+// A gradient that PyTorch computed with 1/6 rounded to float32.
+inline constexpr double sixth_in_float32 = 1e-7;
 // Ten optimizer steps in float32: one rounding of 6e-8 a step, and what Adam's quotient makes of it.
 inline constexpr double trajectory32 = 1e-5;
 
@@ -31,11 +33,18 @@ inline constexpr double published = 1e-5;
 
 // Float32 sums: blocks of up to 128 values add up in float32, each step rounding by at most 6e-8; the blocks in double.
 inline constexpr double blocked_sum32 = 1e-5;
+// Decompositions of matrices of up to 40 rows whose condition numbers stay below 10^3, relative to the largest value.
+inline constexpr double decomposition32 = 2e-4;
+inline constexpr double decomposition64 = 1e-12;
 // Products of matrices with inner sizes up to a few hundred, relative to the largest value.
 inline constexpr double product32 = 2e-6;
 inline constexpr double product64 = 1e-13;
 
 // Moments of random numbers, in standard errors: passes by chance all but once in 10^9 draws of the seed.
 inline constexpr double standard_errors = 6;
+// Kolmogorov and Smirnov's distance times sqrt(n): exceeded by chance with probability 2 exp(-2 * 2.8^2) = 3e-7.
+inline constexpr double kolmogorov = 2.8;
+// Chi-square is above k + 2 sqrt(k t) + 2 t by chance with probability exp(-t) at most, which is 1e-7 here.
+inline constexpr double chi_square_exponent = 16;
 
 }  // namespace tests::tolerance

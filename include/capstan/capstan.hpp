@@ -1,7 +1,10 @@
 #pragma once
 // All of Capstan but the opt-in headers under interop/.
+#include <capstan/callback.hpp>
 #include <capstan/create.hpp>
+#include <capstan/debug.hpp>
 #include <capstan/device.hpp>
+#include <capstan/differentiate.hpp>
 #include <capstan/dtype.hpp>
 #include <capstan/error.hpp>
 #include <capstan/io/idx.hpp>
@@ -10,10 +13,15 @@
 #include <capstan/nn/layers.hpp>
 #include <capstan/nn/module.hpp>
 #include <capstan/nn/recurrent.hpp>
+#include <capstan/ops/activation.hpp>
+#include <capstan/ops/cumulative.hpp>
+#include <capstan/ops/decompose.hpp>
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/index.hpp>
 #include <capstan/ops/linalg.hpp>
 #include <capstan/ops/neural.hpp>
+#include <capstan/ops/order.hpp>
+#include <capstan/ops/rearranging.hpp>
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
 #include <capstan/ops/update.hpp>
@@ -22,6 +30,7 @@
 #include <capstan/random.hpp>
 #include <capstan/scalar.hpp>
 #include <capstan/shape.hpp>
+#include <capstan/sparse.hpp>
 #include <capstan/tape.hpp>
 #include <capstan/tensor.hpp>
 #include <capstan/threads.hpp>

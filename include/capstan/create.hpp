@@ -26,9 +26,11 @@ Tensor zeros_like(const Tensor& x, Where where = Where::current());
 Tensor ones_like(const Tensor& x, Where where = Where::current());
 Tensor full_like(const Tensor& x, Scalar value, Where where = Where::current());
 
-/// begin, begin+step, ... before end: ceil((end-begin)/step) values. Integers give int64, else float32 unless asked.
-/// Throws ShapeError for step 0.
+/// begin, begin+step, ... before end: ceil((end-begin)/step) values. Integers give int64, else float32, or the type
+/// that is asked for: any number type, a floating one unless all three are integers (DTypeError; also if a value does
+/// not fit). Throws ShapeError for step 0.
 Tensor arange(Scalar begin, Scalar end, Scalar step = 1, Where where = Where::current());
+Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Where where = Where::current());
 Tensor arange(Scalar end, Where where = Where::current());
 /// `count` values from begin to end, both included. Floating types only (DTypeError); count >= 0 (ShapeError).
 Tensor linspace(double begin, double end, std::int64_t count, TensorOptions options = {},

@@ -40,6 +40,7 @@ class Shape {
   }
 
  private:
+  friend struct DebugLayout;  // tells debuggers where the fields are: lib/core/debug_layout.hpp
   std::int64_t sizes_[kMaxRank] = {};
   std::int64_t numel_ = 1;
   int rank_ = 0;

@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <iosfwd>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <vector>
 
+#include <capstan/callback.hpp>
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -23,6 +26,19 @@ struct GradientOptions {
   Unconnected unconnected = Unconnected::undefined;
 };
 
+struct JacobianOptions {
+  Unconnected unconnected = Unconnected::undefined;
+};
+
+/// What the operations on one line of a program keep for the replay.
+struct LineMemory {
+  std::string line;             ///< "train.cpp:57"
+  std::int64_t operations = 0;  ///< recorded there
+  std::int64_t bytes = 0;       ///< of tensors; storage that several of the line's operations keep counts once
+};
+/// One line for each: file:line, operations, bytes.
+std::string to_string(const std::vector<LineMemory>& lines);
+
 /// Records what runs on its thread from its construction to its end, as long as it depends on a watched tensor.
 ///
 /// Lifetime and moving  It records until it is destroyed, `reset` aside. A moved-from tape is empty: destroying and
@@ -35,6 +51,8 @@ struct GradientOptions {
 ///     values before it replays anything: if these checks throw, the tape is as it was. If an operation of the replay
 ///     itself throws (out of memory, say), a persistent tape is as it was and any other is spent.
 /// Depth     Replay walks a list: no recursion, no limit.
+/// Functions of yours that run in a replay (hooks, custom gradients) may end the tape, which then ends behind the
+///     replay; they may not reset it (TapeError).
 class GradientTape {
  public:
   explicit GradientTape(TapeOptions options = {}, Where where = Where::current());
@@ -76,9 +94,67 @@ class GradientTape {
     return result;
   }
   /// Several targets: the gradient of the sum of all of them. With output gradients, one for each target.
-  std::vector<Tensor> gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
+  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> output_gradients = {},
                                Unconnected unconnected = Unconnected::undefined, Where where = Where::current());
+  std::vector<Tensor> gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
+                               std::span<const Tensor> output_gradients = {},
+                               Unconnected unconnected = Unconnected::undefined, Where where = Where::current()) {
+    return gradient(std::span<const Tensor>(targets.begin(), targets.size()), sources, output_gradients, unconnected,
+                    where);
+  }
+
+  /// All partial derivatives: result[i..., j...] = d target[i...] / d source[j...].
+  ///
+  /// Shapes    result target.shape + source.shape, together at most 8 axes
+  /// Types     the source's
+  /// Gradient  outer tapes record it, so its own gradients exist
+  /// Cost      one replay for each element of the target; the tape need not be persistent, and is spent after the last
+  /// Throws    as `gradient`, and ShapeError for more than 8 axes
+  Tensor jacobian(const Tensor& target, const Tensor& source, const JacobianOptions& options = {},
+                  Where where = Where::current());
+  /// Several sources: one Jacobian for each, in their order.
+  std::vector<Tensor> jacobian(const Tensor& target, std::span<const Tensor> sources,
+                               const JacobianOptions& options = {}, Where where = Where::current());
+  std::vector<Tensor> jacobian(const Tensor& target, const std::vector<Tensor>& sources,
+                               const JacobianOptions& options = {}, Where where = Where::current()) {
+    return jacobian(target, std::span<const Tensor>(sources), options, where);
+  }
+  std::vector<Tensor> jacobian(const Tensor& target, std::initializer_list<Tensor> sources,
+                               const JacobianOptions& options = {}, Where where = Where::current()) {
+    return jacobian(target, std::span<const Tensor>(sources.begin(), sources.size()), options, where);
+  }
+  /// The Jacobian of each example by itself, where row b of the target depends on row b of the source alone, as in
+  /// TensorFlow: result[b, i..., j...] = d target[b, i...] / d source[b, j...]. Where rows mix, it is the sum over the
+  /// target's rows, which is of little use.
+  ///
+  /// Shapes    target [b, t...], source [b, s...]; result [b, t..., s...]
+  /// Cost      one replay for each element of one row of the target
+  /// Throws    as `jacobian`, and ShapeError if one has no axes or the first axes differ
+  Tensor batch_jacobian(const Tensor& target, const Tensor& source, const JacobianOptions& options = {},
+                        Where where = Where::current());
+
+  /// Calls `hook(gradient)` in every replay in which the gradient for `x` is needed, as soon as it is complete and
+  /// before it flows on. A tensor that the hook returns takes the gradient's place; an undefined one, or a hook that
+  /// returns nothing, leaves it as it is. The hooks of one tensor run in the order in which they were given, each with
+  /// what the one before it left. A hook must not write into the gradient. `reset` removes hooks, and so does the end
+  /// of the recording. For anything the tape follows: watched tensors, Parameters, results on the way.
+  ///
+  /// Throws TapeError  the tape does not follow x. `gradient` throws ShapeError, DTypeError, DeviceError, naming this
+  ///     line, for a replacement that does not fit, and whatever the hook throws.
+  template <class F>
+  requires std::is_invocable_v<std::decay_t<F>&, const Tensor&>
+  void on_gradient(const Tensor& x, F&& hook, Where where = Where::current()) {
+    if constexpr (std::is_void_v<std::invoke_result_t<std::decay_t<F>&, const Tensor&>>)
+      add_hook(
+          x,
+          [function = std::forward<F>(hook)](const Tensor& complete) mutable {
+            function(complete);
+            return Tensor();
+          },
+          where);
+    else add_hook(x, std::forward<F>(hook), where);
+  }
 
   /// Stops recording until the returned object is destroyed.
   class Pause {
@@ -100,6 +176,24 @@ class GradientTape {
   std::int64_t size() const;        ///< operations recorded
   std::int64_t bytes_kept() const;  ///< bytes of tensors kept for the replay; shared storage counts once an entry
   bool recording() const noexcept;
+  /// Whether `x` is watched, or was computed from something watched, while the tape recorded.
+  bool follows(const Tensor& x, Where where = Where::current()) const;
+
+  /// How `target` was computed from `source`, or where that chain ends. The first line is the answer; the others are
+  /// the operations from the target back, each with its shape, file and line; of long chains the first and the last.
+  ///
+  ///   The target [] depends on the source [784, 10]:
+  ///     mean [] at train.cpp:60
+  ///     matmul [64, 10] at train.cpp:57
+  ///
+  ///   The chain ends at stop_gradient at train.cpp:41, which lets no gradient through:
+  ///
+  /// Of several ways it shows the one with the fewest breaks, then the shortest. It says so too if the source is not
+  /// watched, if the target is not on the tape, or if `gradient` has spent the tape.
+  /// Cost      linear in the number of operations between the two; no recursion
+  std::string explain(const Tensor& target, const Tensor& source, Where where = Where::current()) const;
+  /// The lines of the program that keep memory, the largest first: `std::cout << to_string(tape.memory_by_line())`.
+  std::vector<LineMemory> memory_by_line(Where where = Where::current()) const;
 
   /// One line an operation: name, shapes, bytes kept, file:line.
   friend CAPSTAN_PUBLIC std::ostream& operator<<(std::ostream& out, const GradientTape& tape);
@@ -107,6 +201,7 @@ class GradientTape {
  private:
   void gradient_into(const Tensor& target, std::span<const Tensor> sources, Tensor* result,
                      const GradientOptions& options, Where where);
+  void add_hook(const Tensor& x, Callback<Tensor(const Tensor&)> hook, Where where);
   struct TapeState* state_ = nullptr;  // owned; hidden in autograd/tape.hpp
 };
 
@@ -119,7 +214,7 @@ class NoGrad {
   NoGrad& operator=(const NoGrad&) = delete;
 };
 
-/// The same values, cut off from every tape.
+/// The same values, cut off from every tape. `explain` finds the place.
 Tensor stop_gradient(const Tensor& x, Where where = Where::current());
 
 }  // namespace capstan

@@ -18,6 +18,7 @@ namespace capstan CAPSTAN_PUBLIC {
 
 struct TensorImpl;  // hidden: lib/core/tensor_impl.hpp
 class Index;
+struct Operand;
 struct RightOperand;
 
 /// A number that indexes, and the place it is used at: what lets `x[2]` and `x.at<float>(0, 1)` name the caller's line.
@@ -26,6 +27,10 @@ struct Position {
   Where where;
   template <std::integral T>
   Position(T v, Where w = Where::current()) noexcept : value(static_cast<std::int64_t>(v)), where(w) {}
+};
+
+struct IndexPutOptions {
+  bool accumulate = false;  ///< add to what is there instead of replacing it
 };
 
 /// Braces inside braces: `{{1.0f, 2.0f}, {3.0f, 4.0f}}`. Exists only to build tensors from.
@@ -139,13 +144,31 @@ class Tensor {
   T* mutable_data(Where where = Where::current());
 
   // Views and copies. All are differentiable.
-  Tensor operator[](Position row) const;  ///< a view of one row of the first axis; IndexError
-  /// A view by basic indexing: integers, `range`, `all`, `newaxis`, `ellipsis`; axes left out are taken whole.
+  Tensor operator[](Position row) const;          ///< a view of one row of the first axis; IndexError
+  Tensor operator[](const Operand& index) const;  ///< `index({index})` with an index tensor or a mask
+  /// The elements that NumPy's x[...] gives; axes left out are taken whole.
+  ///
+  /// Integers, `range`, `all`, `newaxis` and `ellipsis` give a view. With a tensor among the entries it is a copy:
+  /// a tensor of integers chooses along one axis, negative ones counting from the end; a bool tensor, a mask, stands
+  /// for as many axes as it has, which it must have the sizes of, and chooses where it is true, in row-major order.
+  /// Several index tensors broadcast with each other and choose together, one element (or slice of the axes left whole)
+  /// for each of their places; integers beside them do the same. The axes of the places stand where the tensors and
+  /// integers stood if these are side by side, and first if a range, a new axis or an ellipsis comes between.
+  ///
+  /// Gradient  elements that were chosen several times add up, in order: the same for any number of threads
+  /// Throws    IndexError  an index out of range, too many indices    DTypeError  a tensor of another type
+  ///           ShapeError  a mask that does not fit, index tensors that do not broadcast, more than 8 axes
   Tensor index(std::initializer_list<Index> indices, Where where = Where::current()) const;
   Tensor index(std::span<const Index> indices, Where where = Where::current()) const;
-  /// Writes `value`, broadcast and converted as `to(dtype)` does, to the elements that `index` would view. In place.
-  void index_put(std::initializer_list<Index> indices, const Tensor& value, Where where = Where::current());
-  void index_put(std::initializer_list<Index> indices, Scalar value, Where where = Where::current());
+  /// Writes `value`, broadcast and converted as `to(dtype)` does, to the elements that `index` would give. In place.
+  /// Where index tensors name an element several times, the last value in row-major order stays; with
+  /// `{.accumulate = true}` all are added, in that order, to what is there.
+  void index_put(std::initializer_list<Index> indices, const Tensor& value, IndexPutOptions options = {},
+                 Where where = Where::current());
+  void index_put(std::initializer_list<Index> indices, Scalar value, IndexPutOptions options = {},
+                 Where where = Where::current());
+  void index_put(std::span<const Index> indices, const Tensor& value, IndexPutOptions options = {},
+                 Where where = Where::current());
 
   Tensor copy(Where where = Where::current()) const;               ///< own contiguous elements
   Tensor contiguous(Where where = Where::current()) const;         ///< itself if contiguous, a copy otherwise
@@ -183,7 +206,7 @@ class Tensor {
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 std::string to_string(const Tensor& tensor);
 
-// --- basic indices -------------------------------------------------------------------------------------------
+// --- indices ----------------------------------------------------------------------------------------------------
 
 struct All {};
 struct NewAxis {};
@@ -204,23 +227,26 @@ constexpr Range range(std::int64_t begin, std::int64_t end, std::int64_t step = 
 constexpr Range from(std::int64_t begin, std::int64_t step = 1) noexcept { return {begin, Range::kOpen, step}; }
 constexpr Range until(std::int64_t end, std::int64_t step = 1) noexcept { return {Range::kOpen, end, step}; }
 
-/// One entry of a basic index.
+/// One entry of an index. One that is a tensor holds a handle to it.
 class Index {
  public:
-  enum class Kind : std::uint8_t { integer, range, new_axis, dots };
+  enum class Kind : std::uint8_t { integer, range, new_axis, dots, tensor };
   template <std::integral T>
   constexpr Index(T position) noexcept : range_{static_cast<std::int64_t>(position), 0, 1}, kind_(Kind::integer) {}
   constexpr Index(Range r) noexcept : range_(r), kind_(Kind::range) {}
   constexpr Index(All) noexcept : kind_(Kind::range) {}
   constexpr Index(NewAxis) noexcept : kind_(Kind::new_axis) {}
   constexpr Index(Ellipsis) noexcept : kind_(Kind::dots) {}
+  Index(const Tensor& indices) noexcept : tensor_(indices), kind_(Kind::tensor) {}
 
-  constexpr Kind kind() const noexcept { return kind_; }
-  constexpr std::int64_t integer() const noexcept { return range_.begin; }
-  constexpr const Range& as_range() const noexcept { return range_; }
+  Kind kind() const noexcept { return kind_; }
+  std::int64_t integer() const noexcept { return range_.begin; }
+  const Range& as_range() const noexcept { return range_; }
+  const Tensor& tensor() const noexcept { return tensor_; }
 
  private:
   Range range_;
+  Tensor tensor_;
   Kind kind_;
 };
 

@@ -11,13 +11,14 @@
 
 namespace capstan::core {
 
-enum class RandomKind : std::uint8_t { uniform, normal, truncated_normal, bernoulli, integers };
+enum class RandomKind : std::uint8_t { uniform, normal, truncated_normal, bernoulli, integers, exponential, gumbel };
 
 struct RandomTask {
   RandomKind kind;
   std::uint64_t seed, first_block;
-  double a, b;             // low and high, mean and standard deviation, or probability
+  double a, b;             // low and high, mean and standard deviation, location and scale, or probability
   std::int64_t low, high;  // integers
+  std::uint64_t stream = 0;
 };
 /// Blocks of the generator that a task of `count` elements uses.
 std::int64_t random_blocks(RandomKind kind, std::int64_t count) noexcept;
@@ -39,13 +40,42 @@ struct BadIndex {
   std::int64_t position = -1, value = 0;
 };
 
+/// How a position becomes an element: `position * scale` elements behind the place that strides give.
+struct PositionRule {
+  std::int64_t scale = 0;
+  std::int64_t size = 1;  // positions lie in [-size, size); negative ones count from the end,
+  bool drop = false;      // or are passed over: nothing is written there, and 0 is read
+};
+/// Flat positions over some axes become offsets: those of a contiguous tensor of `sizes`, in one of `strides`.
+struct LocateTask {
+  int axes = 0;
+  std::int64_t sizes[kMaxRank] = {}, strides[kMaxRank] = {};
+  std::int64_t shift = 0;  // added to each
+  bool add = false;        // to what is there
+};
+enum class Combine : std::uint8_t { add, min, max };
+/// Elements of a mask that are counted together.
+inline constexpr std::int64_t kMaskBlock = 8192;
+
+/// The first matrix of a batch that a decomposition failed on, and LAPACK's info; index -1 for none.
+struct BadMatrix {
+  std::int64_t index = -1, info = 0;
+};
+
+enum class Cumulation : std::uint8_t { sum, product, logsumexp };
+
 struct Backend {
   // elementwise; operands broadcast to out's shape
   void (*unary)(int op, const TensorImpl& x, TensorImpl& out);
   void (*unary_backward)(int op, const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out);
   void (*binary)(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
+  // rows with two numbers; what their gradients need besides is the input
+  void (*parametric)(int op, double p, double q, const TensorImpl& x, TensorImpl& out);
+  void (*parametric_backward)(int op, double p, double q, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
+  void (*predicate)(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);  // of any type
+  void (*bitwise)(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // integers, bool
   void (*compare)(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
-  void (*logical)(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // 0 and, 1 or, 2 not a
+  void (*logical)(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // 0 and, 1 or, 2 not a, 3 xor
   void (*select)(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
   /// a += b, both contiguous and of one shape
   void (*accumulate)(TensorImpl& a, const TensorImpl& b);
@@ -58,6 +88,7 @@ struct Backend {
   // reductions; `reduced` has a bit for each reduced axis, out keeps the others
   void (*reduce)(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& out);
   void (*argmax)(const TensorImpl& x, int axis, TensorImpl& out);
+  void (*argmin)(const TensorImpl& x, int axis, TensorImpl& out);
   // along the last axis
   void (*softmax)(bool log, const TensorImpl& x, TensorImpl& out);
   void (*softmax_backward)(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out);
@@ -66,13 +97,84 @@ struct Backend {
   // out [..., m, n] (+)= a [..., m, k] b [..., k, n]; leading axes broadcast to out's
   void (*matmul)(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate);
 
+  // linear algebra: matrices are the last two axes. Any type:
+  // the elements on and below diagonal `offset` of each matrix of x, or on and above it, and zeros
+  void (*triangle)(bool upper, std::int64_t offset, const TensorImpl& x, TensorImpl& out);
+  // float32 and float64, one type for all; null in builds without LAPACK. Matrices that are not finite give NaN.
+  // a [..., n, n] out = b [..., n, k]; leading axes broadcast to out's
+  BadMatrix (*solve)(const TensorImpl& a, const TensorImpl& b, TensorImpl& out) = nullptr;
+  BadMatrix (*solve_triangular)(bool upper, bool unit, const TensorImpl& a, const TensorImpl& b,
+                                TensorImpl& out) = nullptr;
+  // out [..., n, k], rank int64 [...], values [..., min(m, n)]
+  BadMatrix (*lstsq)(const TensorImpl& a, const TensorImpl& b, double rcond, TensorImpl& out, TensorImpl& rank,
+                     TensorImpl& values) = nullptr;
+  // either `det`, or `sign` and `logabs`; all [...]
+  void (*determinant)(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorImpl* logabs) = nullptr;
+  BadMatrix (*cholesky)(const TensorImpl& x, TensorImpl& out) = nullptr;
+  // q [..., m, k] or [..., m, m], and r with as many rows
+  void (*qr)(const TensorImpl& x, TensorImpl& q, TensorImpl& r) = nullptr;
+  // u and vh reduced or full, or both null
+  BadMatrix (*svd)(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh) = nullptr;
+  // v may be null
+  BadMatrix (*eigh)(const TensorImpl& x, TensorImpl& w, TensorImpl* v) = nullptr;
+
+  // mean and variance, or its root; `reduced` as above
+  void (*moments)(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean,
+                  TensorImpl& spread);
+  // grad [rows] times the product of the others in each row of x [rows, count]; both contiguous
+  void (*prod_backward)(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
+  // 1 with the probability at that place, contiguous, else 0
+  void (*bernoulli)(const RandomTask& task, const TensorImpl& probability, TensorImpl& out);
+  // for each row of logits [rows, classes], contiguous, as many classes as out [rows, count] has room for; -1 where the
+  // logits leave nothing to choose from
+  void (*categorical)(const RandomTask& task, const TensorImpl& logits, TensorImpl& out);
+
+  // choosing elements by positions, int32 or int64; they and what they choose from are stretched, by strides of 0, to
+  // the shape of what is read or written
   BadIndex (*check_indices)(const TensorImpl& indices, std::int64_t low, std::int64_t high);
-  // along the first axis of x [n, rest]; indices contiguous, negative ones count from the end
-  void (*gather)(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out);
-  void (*gather_backward)(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);  // out zeroed first
-  void (*pick)(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out);
-  void (*pick_backward)(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);
+  // false: a position is out of range, and what out holds is undetermined
+  bool (*take)(const TensorImpl& x, const TensorImpl& positions, const PositionRule& rule, TensorImpl& out);
+  // in row-major order where places meet; values broadcast to the target's shape; positions are in range
+  void (*put)(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target);
+  void (*combine)(Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
+                  TensorImpl& target);  // not for bool and 16-bit floating types
+  // whether what `put` writes stays; only the target's geometry matters, of `extent` elements. False: all stays
+  bool (*find_last)(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule,
+                    std::int64_t extent, TensorImpl& last);
+  void (*locate)(const TensorImpl& indices, const LocateTask& task, TensorImpl& out);
+  // out [n, rest] += grad [m, rest] in the rows indices [m]; all contiguous
+  void (*gather_backward)(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);
   void (*one_hot)(const TensorImpl& indices, Scalar on, Scalar off, TensorImpl& out);
+  // masks, contiguous. before [blocks] gets the number of true ones in the blocks before each; returns all of them
+  std::int64_t (*count_true)(const TensorImpl& mask, TensorImpl& before);
+  void (*true_positions)(const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);  // flat, ascending
+  // x [mask's elements, rest] -> out [true ones, rest], and back, with zeros elsewhere; all contiguous
+  void (*compress)(const TensorImpl& x, const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);
+  void (*expand)(const TensorImpl& values, const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);
+  // ascending flat positions in `shape` -> out [n, rank] of any strides
+  void (*unravel)(const TensorImpl& flat, const Shape& shape, TensorImpl& out);
+
+  // order along an axis, any type: NaN is larger than everything, equal elements keep their order. Either may be null
+  void (*sort)(const TensorImpl& x, int axis, bool descending, TensorImpl* values, TensorImpl* indices);
+  // as many as the results are long; in any order unless `ordered`
+  void (*topk)(const TensorImpl& x, int axis, bool largest, bool ordered, TensorImpl& values, TensorImpl& indices);
+  // contiguous and of one type: sorted [n], or sorted [..., n] and values [..., m] row by row
+  void (*searchsorted)(const TensorImpl& sorted, const TensorImpl& values, bool right, TensorImpl& out);
+  // runs of equal elements in sorted [n]: how many; then each one's element, the first of its places in `order`, its
+  // number at all of its places, and its length. All but sorted and values may be null
+  std::int64_t (*count_distinct)(const TensorImpl& sorted);
+  void (*distinct)(const TensorImpl& sorted, const TensorImpl* order, TensorImpl& values, TensorImpl* indices,
+                   TensorImpl* inverse, TensorImpl* counts);
+  // x [n], contiguous: floating, with float64 edges [bins + 1]; or int64 in range. out int64, float64 with weights [n]
+  void (*histogram)(const TensorImpl& x, const TensorImpl* weights, const TensorImpl& edges, TensorImpl& out);
+  void (*bincount)(const TensorImpl& x, const TensorImpl* weights, TensorImpl& out);
+
+  // running totals along an axis; floating or int64
+  void (*cumulate)(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out);
+  // any type; NaN from the first one on, and the last of equal ones
+  void (*cumulative_extreme)(bool largest, const TensorImpl& x, int axis, TensorImpl& values, TensorImpl& indices);
+  // out = b + a * (out before); out = b at the beginning; one floating type and shape
+  void (*recur)(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, TensorImpl& out);
 
   // losses over rows: x [rows, classes], labels [rows]
   void (*cross_entropy)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp);
@@ -85,6 +187,12 @@ struct Backend {
   // parameters and states are contiguous
   void (*adam)(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, const kernels::AdamStep& step);
   void (*sgd)(TensorImpl& p, const TensorImpl& g, TensorImpl* velocity, const kernels::SgdStep& step);
+  // the same where the gradient is `values` in the rows `indices` (ascending, none twice) and zero elsewhere; with
+  // `touched` only those rows change
+  void (*adam_rows)(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl& m, TensorImpl& v,
+                    const kernels::AdamStep& step, bool touched);
+  void (*sgd_rows)(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl* velocity,
+                   const kernels::SgdStep& step, bool touched);
 };
 
 /// The table of a device. Throws DeviceError if there is none.

@@ -6,6 +6,7 @@
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/dispatch.hpp"
+#include "lib/core/observe.hpp"
 #include "lib/core/scalars.hpp"
 
 namespace capstan {
@@ -23,13 +24,13 @@ Element to_element(const char* op, Scalar value, DType dtype, Where where) {
     base::fail<DTypeError>(where, op, ": the number ", value.as_double(), " is out of range for ", dtype, ".");
   Element element{};
   visit(dtype, [&]<class T>(Type<T>) {
-    if constexpr (__is_same(T, std::int32_t) || __is_same(T, std::uint8_t)) {
+    if constexpr (!kIsReal<T> && sizeof(T) < 8 && !__is_same(T, bool)) {
       if (static_cast<std::int64_t>(static_cast<T>(value.as_int64())) != value.as_int64())
         base::fail<DTypeError>(where, op, ": the number ", value, " is out of range for ", dtype, ".");
     }
     T converted;
     if constexpr (__is_same(T, bool)) converted = value.as_int64() != 0;
-    else if constexpr (__is_same(T, float) || __is_same(T, double)) converted = static_cast<T>(value.as_double());
+    else if constexpr (kIsReal<T>) converted = static_cast<T>(value.as_double());
     else converted = static_cast<T>(value.as_int64());
     std::memcpy(element.bytes, &converted, sizeof converted);
   });
@@ -53,14 +54,15 @@ Tensor empty(const Shape& shape, TensorOptions options, Where where) {
   return core::make_tensor(shape, options.dtype, options.device, where);
 }
 
-Tensor full(const Shape& shape, Scalar value, TensorOptions options, Where where) {
-  core::to_element("full", value, options.dtype, where);
+namespace {
+Tensor filled(const char* op, const Shape& shape, Scalar value, TensorOptions options, Where where) {
+  core::to_element(op, value, options.dtype, where);
+  core::note_start();
   Tensor result = core::make_tensor(shape, options.dtype, options.device, where);
   core::backend_of(options.device, where).fill(*result.impl(), value);
+  core::note_made(op, result, where);
   return result;
 }
-
-namespace {
 Scalar number(int value, DType dtype) { return dtype == DType::bool8 ? Scalar(value != 0) : Scalar(value); }
 TensorOptions options_of(const char* op, const Tensor& x, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
@@ -68,11 +70,14 @@ TensorOptions options_of(const char* op, const Tensor& x, Where where) {
 }
 }  // namespace
 
+Tensor full(const Shape& shape, Scalar value, TensorOptions options, Where where) {
+  return filled("full", shape, value, options, where);
+}
 Tensor zeros(const Shape& shape, TensorOptions options, Where where) {
-  return full(shape, number(0, options.dtype), options, where);
+  return filled("zeros", shape, number(0, options.dtype), options, where);
 }
 Tensor ones(const Shape& shape, TensorOptions options, Where where) {
-  return full(shape, number(1, options.dtype), options, where);
+  return filled("ones", shape, number(1, options.dtype), options, where);
 }
 Tensor empty_like(const Tensor& x, Where where) {
   const TensorOptions options = options_of("empty_like", x, where);
@@ -115,24 +120,50 @@ std::int64_t real_steps(double begin, double end, double step, Where where) {
   return steps > 0 ? static_cast<std::int64_t>(steps) : 0;
 }
 
+bool all_integers(Scalar begin, Scalar end, Scalar step) {
+  return begin.kind() == Scalar::Kind::integer && end.kind() == Scalar::Kind::integer &&
+         step.kind() == Scalar::Kind::integer;
+}
+
+/// begin + i * step, below end; the product by itself may exceed 2^63.
+std::int64_t whole_value(std::int64_t begin, std::int64_t step, std::int64_t i) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(begin) +
+                                   static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(step));
+}
+
 }  // namespace
 
-Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
-  const bool integers = begin.kind() == Scalar::Kind::integer && end.kind() == Scalar::Kind::integer &&
-                        step.kind() == Scalar::Kind::integer;
+Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Where where) {
+  const bool integers = all_integers(begin, end, step), whole = is_integer(options.dtype);
+  if (options.dtype == DType::bool8 || (whole && !integers))
+    base::fail<DTypeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step, " does not go with ",
+                           options.dtype, "; integers go with numeric types, floating numbers with floating ones.");
   if (step.as_double() == 0 || !std::isfinite(step.as_double()) || !std::isfinite(end.as_double() - begin.as_double()))
     base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step,
                            " does not end; the step must not be 0 and all three must be finite.");
   const std::int64_t count = integers ? whole_steps(begin.as_int64(), end.as_int64(), step.as_int64())
                                       : real_steps(begin.as_double(), end.as_double(), step.as_double(), where);
-  Tensor result = empty(Shape({count}, where), {integers ? DType::int64 : DType::float32, cpu()}, where);
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (integers)
-      result.impl()->as<std::int64_t>()[i] = begin.as_int64() + i * step.as_int64();  // below end: no overflow
-    else
-      result.impl()->as<float>()[i] = static_cast<float>(begin.as_double() + static_cast<double>(i) * step.as_double());
+  if (whole && count > 0) {
+    core::to_element("arange", begin, options.dtype, where);
+    core::to_element("arange", whole_value(begin.as_int64(), step.as_int64(), count - 1), options.dtype, where);
   }
-  return result;
+  core::note_start();
+  Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
+  core::visit_numbers(options.dtype, [&]<class T>(Type<T>) {
+    T* to = result.impl()->as<T>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if constexpr (core::kIsReal<T>)
+        to[i] = static_cast<T>(begin.as_double() + static_cast<double>(i) * step.as_double());
+      else to[i] = static_cast<T>(whole_value(begin.as_int64(), step.as_int64(), i));
+    }
+  });
+  core::note_made("arange", result, where);
+  return result.to(options.device, where);
+}
+
+Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
+  const bool integers = all_integers(begin, end, step);
+  return arange(begin, end, step, {integers ? DType::int64 : DType::float32, cpu()}, where);
 }
 
 Tensor arange(Scalar end, Where where) {
@@ -141,15 +172,17 @@ Tensor arange(Scalar end, Where where) {
 
 Tensor linspace(double begin, double end, std::int64_t count, TensorOptions options, Where where) {
   if (!is_floating(options.dtype))
-    base::fail<DTypeError>(where, "linspace: the type is ", options.dtype, "; it must be float32 or float64.");
+    base::fail<DTypeError>(where, "linspace: the type is ", options.dtype, "; it must be a floating type.");
+  core::note_start();
   Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
-  core::visit_floating(options.dtype, [&]<class T>(Type<T>) {
+  core::visit_real(options.dtype, [&]<class T>(Type<T>) {
     T* to = result.impl()->as<T>();
     for (std::int64_t i = 0; i < count; ++i) {
       const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
       to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + (end - begin) * share);
     }
   });
+  core::note_made("linspace", result, where);
   return result.to(options.device, where);
 }
 
@@ -159,6 +192,7 @@ Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where
   core::visit(options.dtype, [&]<class T>(Type<T>) {
     for (std::int64_t i = 0; i < rows && i < columns; ++i) result.impl()->as<T>()[i * columns + i] = T(1);
   });
+  core::note_made("eye", result, where);
   return result.to(options.device, where);
 }
 
@@ -169,6 +203,7 @@ Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
                            shape.numel(), ".");
   Tensor result = core::make_tensor(shape, dtype_of<T>(), cpu(), where);
   if (!values.empty()) std::memcpy(result.impl()->data, values.data(), values.size_bytes());
+  core::note_made("from_span", result, where);
   return result;
 }
 

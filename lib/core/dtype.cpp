@@ -8,6 +8,10 @@ const char* name(DType dtype) noexcept {
   switch (dtype) {
     case DType::float32: return "float32";
     case DType::float64: return "float64";
+    case DType::float16: return "float16";
+    case DType::bfloat16: return "bfloat16";
+    case DType::int8: return "int8";
+    case DType::int16: return "int16";
     case DType::int32: return "int32";
     case DType::int64: return "int64";
     case DType::uint8: return "uint8";
@@ -22,6 +26,10 @@ std::int64_t size_of(DType dtype) noexcept {
     case DType::int64: return 8;
     case DType::float32:
     case DType::int32: return 4;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::int16: return 2;
+    case DType::int8:
     case DType::uint8:
     case DType::bool8: return 1;
   }
@@ -30,8 +38,13 @@ std::int64_t size_of(DType dtype) noexcept {
 
 DType promote(DType a, DType b, Where where) {
   if (a == b) return a;
-  if (is_floating(a) && is_floating(b)) return DType::float64;
-  if (is_integer(a) && is_integer(b)) return a == DType::int64 || b == DType::int64 ? DType::int64 : DType::int32;
+  if (is_floating(a) && is_floating(b))
+    return a == DType::float64 || b == DType::float64 ? DType::float64 : DType::float32;
+  if (is_integer(a) && is_integer(b)) {
+    const DType wider = size_of(a) >= size_of(b) ? a : b, narrower = wider == a ? b : a;
+    const bool sign_is_lost = wider == DType::uint8 || (narrower == DType::uint8 && wider == DType::int8);
+    return sign_is_lost ? DType::int16 : wider;  // uint8 beside int8
+  }
   base::fail<DTypeError>(where, "promote: ", a, " and ", b,
                          " have no common type in the Array API table; convert one with x.to(dtype).");
 }

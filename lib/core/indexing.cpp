@@ -7,7 +7,8 @@ namespace {
 
 struct Builder {
   const char* op;
-  const TensorImpl& base;
+  const Shape& base;
+  const std::int64_t* base_strides;
   Where where;
   std::int64_t sizes[kMaxRank] = {}, strides[kMaxRank] = {};
   std::int64_t offset = 0;
@@ -21,16 +22,16 @@ struct Builder {
   }
 
   void whole_axis() {
-    add(base.shape[axis], base.strides[axis]);
+    add(base[axis], base_strides[axis]);
     ++axis;
   }
 
   void integer(std::int64_t position) {
-    const std::int64_t size = base.shape[axis];
+    const std::int64_t size = base[axis];
     if (position < -size || position >= size)
-      base::fail<IndexError>(where, op, ": index ", position, " is out of range for axis ", axis, " of shape ",
-                             base.shape, "; it must be in [", -size, ", ", size, ").");
-    offset += (position < 0 ? position + size : position) * base.strides[axis];
+      base::fail<IndexError>(where, op, ": index ", position, " is out of range for axis ", axis, " of shape ", base,
+                             "; it must be in [", -size, ", ", size, ").");
+    offset += (position < 0 ? position + size : position) * base_strides[axis];
     ++axis;
   }
 
@@ -43,7 +44,7 @@ struct Builder {
   void range(const Range& r) {
     if (r.step == 0)
       base::fail<IndexError>(where, op, ": the step of a range for axis ", axis, " is 0; it must not be.");
-    const std::int64_t size = base.shape[axis], stride = base.strides[axis];
+    const std::int64_t size = base[axis], stride = base_strides[axis];
     const std::int64_t low = r.step > 0 ? 0 : -1, high = r.step > 0 ? size : size - 1;
     const std::int64_t begin = r.begin == Range::kOpen ? (r.step > 0 ? low : high) : clamp(r.begin, size, low, high);
     const std::int64_t end = r.end == Range::kOpen ? (r.step > 0 ? high : low) : clamp(r.end, size, low, high);
@@ -54,39 +55,109 @@ struct Builder {
     add(count, count > 1 ? stride * r.step : stride);
     ++axis;
   }
+
+  /// The axes that a mask stands for must have its sizes.
+  void check_mask(const Shape& mask) const {
+    bool fits = true;
+    for (int i = 0; i < mask.rank(); ++i) fits = fits && mask[i] == base[axis + i];
+    if (fits) return;
+    const Shape own(std::span<const std::int64_t>(base.begin() + axis, static_cast<std::size_t>(mask.rank())));
+    base::fail<ShapeError>(where, op, ": the mask is ", mask, " and the axes it stands for, from axis ", axis,
+                           " of shape ", base, " on, are ", own, "; the sizes must be equal.");
+  }
+
+  ChosenAxes tensor(const Tensor& indices) {
+    const TensorImpl& impl = *indices.impl();
+    const bool mask = impl.dtype == DType::bool8;
+    if (!mask && !is_integer(impl.dtype))
+      base::fail<DTypeError>(where, op, ": an index tensor is ", impl.dtype, "; it must be of integers or bool.");
+    if (mask) check_mask(impl.shape);
+    ChosenAxes chosen{indices, axis, mask ? impl.rank() : 1};
+    axis += chosen.count;
+    return chosen;
+  }
+
+  void entry(const Index& index, int left_out) {
+    switch (index.kind()) {
+      case Index::Kind::integer: integer(index.integer()); break;
+      case Index::Kind::range: range(index.as_range()); break;
+      case Index::Kind::new_axis: add(1, 0); break;
+      case Index::Kind::dots:
+        for (int i = 0; i < left_out; ++i) whole_axis();
+        break;
+      case Index::Kind::tensor: break;
+    }
+  }
+
+  ViewGeometry finish() {
+    while (axis < base.rank()) whole_axis();
+    ViewGeometry view;
+    view.shape = Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);
+    for (int i = 0; i < rank; ++i) view.strides[i] = strides[i];
+    view.offset = offset;
+    return view;
+  }
 };
+
+/// How many axes of the base the indices use.
+int axes_used(const char* op, const Shape& base, std::span<const Index> indices, Where where) {
+  int used = 0, ellipses = 0;
+  for (const Index& index : indices) {
+    const Index::Kind kind = index.kind();
+    if (kind == Index::Kind::tensor) {
+      const TensorImpl& impl = defined(op, index.tensor(), where);
+      used += impl.dtype == DType::bool8 ? impl.rank() : 1;
+    }
+    used += kind == Index::Kind::integer || kind == Index::Kind::range;
+    ellipses += kind == Index::Kind::dots;
+  }
+  if (used > base.rank())
+    base::fail<IndexError>(where, op, ": ", used, " indices were given for shape ", base, "; it has ", base.rank(),
+                           " axes.");
+  if (ellipses > 1) base::fail<IndexError>(where, op, ": ", ellipses, " ellipses were given; at most one can be.");
+  return used;
+}
 
 }  // namespace
 
-ViewGeometry index_geometry(const char* op, const TensorImpl& base, std::span<const Index> indices, Where where) {
-  int used = 0, ellipses = 0;
-  for (const Index& index : indices) {
-    used += index.kind() == Index::Kind::integer || index.kind() == Index::Kind::range;
-    ellipses += index.kind() == Index::Kind::dots;
-  }
-  if (used > base.rank())
-    base::fail<IndexError>(where, op, ": ", used, " indices were given for shape ", base.shape, "; it has ",
-                           base.rank(), " axes.");
-  if (ellipses > 1) base::fail<IndexError>(where, op, ": ", ellipses, " ellipses were given; at most one can be.");
+bool has_tensors(std::span<const Index> indices) noexcept {
+  for (const Index& index : indices)
+    if (index.kind() == Index::Kind::tensor) return true;
+  return false;
+}
 
-  Builder build{op, base, where};
+ViewGeometry index_geometry(const char* op, const TensorImpl& base, std::span<const Index> indices, Where where) {
+  const int left_out = base.rank() - axes_used(op, base.shape, indices, where);
+  Builder build{op, base.shape, base.strides, where};
+  for (const Index& index : indices) build.entry(index, left_out);
+  return build.finish();
+}
+
+IndexPlan plan_index(const char* op, const Shape& shape, const std::int64_t* strides, std::span<const Index> indices,
+                     Where where) {
+  const int left_out = shape.rank() - axes_used(op, shape, indices, where);
+  IndexPlan plan;
+  Builder build{op, shape, strides, where};
+  // Integers beside tensors choose too. Entries that choose and stand side by side keep their place; if a range, a new
+  // axis or an ellipsis stands between them, the axes of what they choose come first.
+  bool begun = false, ended = false, apart = false;
   for (const Index& index : indices) {
-    switch (index.kind()) {
-      case Index::Kind::integer: build.integer(index.integer()); break;
-      case Index::Kind::range: build.range(index.as_range()); break;
-      case Index::Kind::new_axis: build.add(1, 0); break;
-      case Index::Kind::dots:
-        for (int i = 0; i < base.rank() - used; ++i) build.whole_axis();
-        break;
+    const bool chooses = index.kind() == Index::Kind::tensor || index.kind() == Index::Kind::integer;
+    if (chooses && !begun) plan.at = build.rank;
+    apart = apart || (chooses && ended);
+    begun = begun || chooses;
+    ended = ended || (begun && !chooses);
+    if (index.kind() != Index::Kind::tensor) {
+      build.entry(index, left_out);
+    } else if (plan.count == kMaxRank) {
+      base::fail<IndexError>(where, op, ": more than ", kMaxRank, " index tensors were given; that is the most.");
+    } else {
+      plan.chosen[plan.count++] = build.tensor(index.tensor());
     }
   }
-  while (build.axis < base.rank()) build.whole_axis();
-
-  ViewGeometry view;
-  view.shape = Shape(std::span<const std::int64_t>(build.sizes, static_cast<std::size_t>(build.rank)), where);
-  for (int i = 0; i < build.rank; ++i) view.strides[i] = build.strides[i];
-  view.offset = build.offset;
-  return view;
+  if (apart) plan.at = 0;
+  plan.rest = build.finish();
+  return plan;
 }
 
 std::byte* element_address(const char* op, const TensorImpl& impl, std::span<const std::int64_t> index, Where where) {

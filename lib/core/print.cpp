@@ -20,16 +20,32 @@ constexpr std::int64_t kEdge = 3;          // items at each end of a summarised 
 constexpr int kPrecision = 8;
 constexpr std::size_t kLineWidth = 75;
 
+/// The fewest digits that name a number among those of its type.
+template <class T>
+std::string shortest_digits(T x, std::chars_format format) {
+  char text[512];
+  if constexpr (!core::kIsHalf<T>) return {text, std::to_chars(text, text + sizeof text, x, format).ptr};
+  else {
+    const auto value = static_cast<float>(x);
+    for (int precision = 0;; ++precision) {  // six digits are enough for 16 bits
+      char* end = std::to_chars(text, text + sizeof text, value, std::chars_format::scientific, precision).ptr;
+      float back = 0;
+      std::from_chars(text, end, back);
+      if (T(back).bits() == x.bits() || precision == 8)
+        return {text, std::to_chars(text, text + sizeof text, back, format).ptr};
+    }
+  }
+}
+
 template <class T>
 std::string digits(T x, std::chars_format format) {
   char text[512];
-  auto end = std::to_chars(text, text + sizeof text, x, format).ptr;
-  std::string shortest(text, end);
+  std::string shortest = shortest_digits(x, format);
   const std::size_t point = shortest.find('.'), exponent = shortest.find('e');
   const std::size_t stop = exponent == std::string::npos ? shortest.size() : exponent;
   if (point != std::string::npos && stop - point - 1 > kPrecision) {
-    end = std::to_chars(text, text + sizeof text, x, format, kPrecision).ptr;
-    shortest.assign(text, end);
+    if constexpr (core::kIsHalf<T>) shortest.assign(text, std::to_chars(text, text + sizeof text, static_cast<float>(x), format, kPrecision).ptr);
+    else shortest.assign(text, std::to_chars(text, text + sizeof text, x, format, kPrecision).ptr);
     std::size_t tail = shortest.find('e');
     if (tail == std::string::npos) tail = shortest.size();
     std::size_t keep = tail;
@@ -48,13 +64,13 @@ class FloatFormat {
   explicit FloatFormat(const std::vector<T>& shown) {
     double largest = 0, smallest = HUGE_VAL;
     for (const T x : shown) {
-      if (!std::isfinite(x) || x == 0) continue;
+      if (!std::isfinite(static_cast<double>(x)) || x == T(0)) continue;
       largest = std::fmax(largest, std::fabs(static_cast<double>(x)));
       smallest = std::fmin(smallest, std::fabs(static_cast<double>(x)));
     }
     exponent_ = largest >= 1e8 || (largest > 0 && (smallest < 1e-4 || largest / smallest > 1000));
     for (const T x : shown) {
-      if (!std::isfinite(x)) continue;
+      if (!std::isfinite(static_cast<double>(x))) continue;
       const std::string text = one(x);
       const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
       left_ = std::max(left_, point);
@@ -62,15 +78,15 @@ class FloatFormat {
       if (exponent_) exponent_digits_ = std::max(exponent_digits_, text.size() - tail - 2);  // behind "e+"
     }
     for (const T x : shown) {
-      if (std::isnan(x)) special_ = std::max<std::size_t>(special_, 3);
-      else if (std::isinf(x)) special_ = std::max<std::size_t>(special_, x < 0 ? 4 : 3);
+      if (std::isnan(static_cast<double>(x))) special_ = std::max<std::size_t>(special_, 3);
+      else if (std::isinf(static_cast<double>(x))) special_ = std::max<std::size_t>(special_, x < T(0) ? 4 : 3);
     }
     width_ = left_ == 0 ? 0 : left_ + 1 + right_ + (exponent_ ? 2 + exponent_digits_ : 0);
     width_ = std::max(width_, special_);
   }
 
   std::string operator()(T x) const {
-    std::string text = std::isnan(x) ? "nan" : std::isinf(x) ? (x < 0 ? "-inf" : "inf") : padded(x);
+    std::string text = std::isnan(static_cast<double>(x)) ? "nan" : std::isinf(static_cast<double>(x)) ? (x < T(0) ? "-inf" : "inf") : padded(x);
     if (text.size() < width_) text.insert(0, width_ - text.size(), ' ');
     return text;
   }
@@ -118,7 +134,7 @@ class Layout {
     if (x_.numel() == 0) return "[]";
     std::vector<T> shown;
     collect(0, x_.as<T>(), shown);
-    if constexpr (std::is_floating_point_v<T>) {
+    if constexpr (core::kIsReal<T>) {
       const FloatFormat<T> format(shown);
       if (x_.rank() == 0) return scalar_text(format(*x_.as<T>()));
       return rows(0, x_.as<T>(), " ", kLineWidth, format);

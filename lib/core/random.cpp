@@ -1,18 +1,45 @@
 #include <capstan/random.hpp>
 
+#include <charconv>
 #include <utility>
 
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/dispatch.hpp"
+#include "lib/core/observe.hpp"
 #include "lib/kernels/philox.hpp"
 
 namespace capstan {
 
 std::uint64_t Rng::bits() noexcept {
-  const auto block = kernels::random_block(seed_, take(1));
+  const auto block = kernels::random_block(seed_, take(1), stream_);
   return std::uint64_t{block[0]} << 32 | block[1];
+}
+
+std::string to_string(const RngState& state) {
+  return "philox4x32-10 seed=" + std::to_string(state.seed) + " stream=" + std::to_string(state.stream) +
+         " position=" + std::to_string(state.position);
+}
+
+RngState parse_rng_state(std::string_view text, Where where) {
+  RngState state;
+  const std::pair<std::string_view, std::uint64_t*> parts[] = {
+      {"philox4x32-10 seed=", &state.seed}, {" stream=", &state.stream}, {" position=", &state.position}};
+  std::string_view rest = text;
+  bool fits = true;
+  for (const auto& [label, number] : parts) {
+    fits = fits && rest.substr(0, label.size()) == label;
+    if (!fits) break;
+    rest.remove_prefix(label.size());
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), *number);
+    fits = error == std::errc();
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  }
+  if (!fits || !rest.empty())
+    base::fail<Error>(where, "parse_rng_state: \"", text, "\" is no generator's state; it must read like ",
+                      to_string(RngState{}), ".");
+  return state;
 }
 
 Rng& default_rng() noexcept {
@@ -33,11 +60,14 @@ namespace {
 
 Tensor draw(const char* op, const Shape& shape, core::RandomTask task, Rng& rng, TensorOptions options, Where where) {
   if (task.kind != RandomKind::bernoulli && task.kind != RandomKind::integers && !is_floating(options.dtype))
-    base::fail<DTypeError>(where, op, ": the type is ", options.dtype, "; it must be float32 or float64.");
+    base::fail<DTypeError>(where, op, ": the type is ", options.dtype, "; it must be a floating type.");
   Tensor result = make_tensor(shape, options.dtype, options.device, where);
   task.seed = rng.seed();
+  task.stream = rng.state().stream;
   task.first_block = rng.take(static_cast<std::uint64_t>(random_blocks(task.kind, shape.numel())));
+  note_start();
   backend_of(options.device, where).random(task, *result.impl());
+  note_made(op, result, where);
   return result;
 }
 
@@ -73,10 +103,28 @@ Tensor bernoulli(const Shape& shape, double probability, Rng& rng, TensorOptions
   return core::draw("bernoulli", shape, {RandomKind::bernoulli, 0, 0, probability, 0, 0, 0}, rng, options, where);
 }
 
-Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng, Where where) {
+Tensor exponential(const Shape& shape, double scale, Rng& rng, TensorOptions options, Where where) {
+  if (!(scale >= 0)) base::fail<Error>(where, "exponential: the scale is ", scale, "; it must be >= 0.");
+  return core::draw("exponential", shape, {RandomKind::exponential, 0, 0, scale, 0, 0, 0}, rng, options, where);
+}
+
+Tensor gumbel(const Shape& shape, double location, double scale, Rng& rng, TensorOptions options, Where where) {
+  if (!(scale >= 0)) base::fail<Error>(where, "gumbel: the scale is ", scale, "; it must be >= 0.");
+  return core::draw("gumbel", shape, {RandomKind::gumbel, 0, 0, location, scale, 0, 0}, rng, options, where);
+}
+
+Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng, TensorOptions options, Where where) {
   if (low >= high)
     base::fail<ShapeError>(where, "randint: the range [", low, ", ", high, ") is empty; low must be below high.");
-  return core::draw("randint", shape, {RandomKind::integers, 0, 0, 0, 0, low, high}, rng, {DType::int64, cpu()}, where);
+  if (!is_integer(options.dtype))
+    base::fail<DTypeError>(where, "randint: the type is ", options.dtype, "; it must be an integer type.");
+  const bool has_sign = options.dtype != DType::uint8;
+  const std::int64_t most = has_sign ? INT64_MAX >> (64 - 8 * size_of(options.dtype)) : 255;
+  const std::int64_t least = has_sign ? -most - 1 : 0;
+  if (low < least || high - 1 > most)
+    base::fail<DTypeError>(where, "randint: the range [", low, ", ", high, ") does not fit ", options.dtype,
+                           ", whose values are from ", least, " to ", most, ".");
+  return core::draw("randint", shape, {RandomKind::integers, 0, 0, 0, 0, low, high}, rng, options, where);
 }
 
 Tensor permutation(std::int64_t count, Rng& rng, Where where) {

@@ -10,23 +10,23 @@
 
 namespace capstan {
 
-const Shape& Tensor::shape(Where where) const { return core::defined("Tensor::shape", *this, where).shape; }
-int Tensor::rank(Where where) const { return core::defined("Tensor::rank", *this, where).rank(); }
-std::int64_t Tensor::numel(Where where) const { return core::defined("Tensor::numel", *this, where).numel(); }
-DType Tensor::dtype(Where where) const { return core::defined("Tensor::dtype", *this, where).dtype; }
-Device Tensor::device(Where where) const { return core::defined("Tensor::device", *this, where).device(); }
+const Shape& Tensor::shape(Where where) const { return core::described("Tensor::shape", *this, where).shape; }
+int Tensor::rank(Where where) const { return core::described("Tensor::rank", *this, where).rank(); }
+std::int64_t Tensor::numel(Where where) const { return core::described("Tensor::numel", *this, where).numel(); }
+DType Tensor::dtype(Where where) const { return core::described("Tensor::dtype", *this, where).dtype; }
+Device Tensor::device(Where where) const { return core::described("Tensor::device", *this, where).device(); }
 bool Tensor::is_contiguous(Where where) const {
-  return core::defined("Tensor::is_contiguous", *this, where).contiguous;
+  return core::described("Tensor::is_contiguous", *this, where).contiguous;
 }
 std::uint32_t Tensor::version(Where where) const {
-  return core::defined("Tensor::version", *this, where).storage->version.load(std::memory_order_relaxed);
+  return core::described("Tensor::version", *this, where).storage->version.load(std::memory_order_relaxed);
 }
 std::int64_t Tensor::size(int axis, Where where) const {
-  const TensorImpl& impl = core::defined("Tensor::size", *this, where);
+  const TensorImpl& impl = core::described("Tensor::size", *this, where);
   return impl.shape[core::normalize_axis("Tensor::size", axis, impl.rank(), where)];
 }
 std::int64_t Tensor::stride(int axis, Where where) const {
-  const TensorImpl& impl = core::defined("Tensor::stride", *this, where);
+  const TensorImpl& impl = core::described("Tensor::stride", *this, where);
   return impl.strides[core::normalize_axis("Tensor::stride", axis, impl.rank(), where)];
 }
 bool Tensor::shares_storage(const Tensor& other) const noexcept {

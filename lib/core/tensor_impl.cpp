@@ -5,6 +5,8 @@
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/debug_layout.hpp"
+#include "lib/core/observe.hpp"
 
 namespace capstan::core {
 namespace {
@@ -52,6 +54,7 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) 
   storage->data = static_cast<std::byte*>(block) + kStorageHeader;
   storage->block_bytes = bytes;
   storage->device = device;
+  if (observed()) storage_made(*storage, where);
   impl->storage = storage;
   impl->data = storage->data;
   impl->contiguous = true;
@@ -91,6 +94,7 @@ Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release
 }
 
 void destroy_storage(Storage* storage) noexcept {
+  if (__builtin_expect(storage->watched_since != 0, false)) storage_gone(*storage);
   if (storage->release != nullptr) storage->release(storage->context);
   const std::int64_t bytes = storage->block_bytes > 0 ? storage->block_bytes : kStorageHeader;
   storage->~Storage();
@@ -99,13 +103,20 @@ void destroy_storage(Storage* storage) noexcept {
 
 void destroy_tensor(TensorImpl* impl) noexcept {
   release(impl->storage);
+  delete impl->slices.load(std::memory_order_relaxed);
   impl->~TensorImpl();
   deallocate(impl, sizeof(TensorImpl));
 }
 
-const TensorImpl& defined(const char* op, const Tensor& tensor, Where where) {
+const TensorImpl& described(const char* op, const Tensor& tensor, Where where) {
   if (!tensor.defined()) base::fail<Error>(where, op, ": the tensor is undefined; give it a value first.");
   return *tensor.impl();
+}
+
+const TensorImpl& defined(const char* op, const Tensor& tensor, Where where) {
+  const TensorImpl& impl = described(op, tensor, where);
+  if (__builtin_expect(impl.slices.load(std::memory_order_acquire) != nullptr, false)) fill_in(*tensor.impl(), where);
+  return impl;
 }
 
 int normalize_axis(const char* op, int axis, int rank, Where where) {
@@ -159,3 +170,12 @@ Tensor::~Tensor() {
 }
 
 }  // namespace capstan
+
+// Nothing refers to it but debuggers, so the linker is asked to leave it in. It stands here because every program that
+// holds a tensor links this file.
+#if defined(__ELF__) && __has_attribute(retain)
+#define CAPSTAN_KEEP __attribute__((used, retain))
+#else
+#define CAPSTAN_KEEP __attribute__((used))
+#endif
+extern "C" CAPSTAN_PUBLIC CAPSTAN_KEEP constinit const capstan::DebugLayout capstan_debug_layout{};

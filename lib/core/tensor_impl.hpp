@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <capstan/sparse.hpp>
 #include <capstan/tensor.hpp>
 
 namespace capstan {
@@ -19,7 +20,9 @@ struct Storage {
   void (*release)(void*) = nullptr;
   void* context = nullptr;
   Where last_write{};
+  Where made_at{};  // set while somebody watches memory
   Device device{};
+  std::uint32_t watched_since = 0;  // 0: nobody was told of it
 };
 inline constexpr std::int64_t kStorageHeader = 64;
 static_assert(sizeof(Storage) <= kStorageHeader);
@@ -33,6 +36,13 @@ inline void release(Storage* storage) noexcept {
     destroy_storage(storage);
 }
 
+/// The operation that made a tensor, or whose gradient did. Never destroyed; known only while somebody watches.
+struct Origin {
+  const char* op;
+  Where where;
+  bool backward;
+};
+
 }  // namespace core
 
 /// Shape, strides and a place in storage. Also what kernels see: a view of elements.
@@ -44,6 +54,8 @@ struct TensorImpl {
   std::byte* data;                     // the first element
   core::Storage* storage;
   std::atomic<std::uint64_t> serial{0};  // of its slot on a thread's tape log; 0: never was on one
+  std::atomic<RowSlices*> slices{nullptr};  // held as row slices: there are no elements yet
+  std::atomic<const core::Origin*> origin{nullptr};
   Shape shape;
   std::int64_t strides[kMaxRank];  // in elements
 
@@ -80,8 +92,14 @@ inline void release(TensorImpl* impl) noexcept {
 void row_major_strides(const Shape& shape, std::int64_t* strides) noexcept;
 bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept;
 
-/// The implementation, or an Error that names the operation.
+/// The implementation, or an Error that names the operation. Its elements can be read.
 const TensorImpl& defined(const char* op, const Tensor& tensor, Where where);
+/// The same for who asks for shape, type and device only: row slices stay as they are.
+const TensorImpl& described(const char* op, const Tensor& tensor, Where where);
+/// A tensor of floating type held as row slices: indices int64 [n], values [n, ...], both contiguous and nobody else's.
+Tensor make_sliced(RowSlices slices, const Shape& shape, Where where);
+/// Makes the elements of a tensor held as row slices.
+void fill_in(TensorImpl& impl, Where where);
 
 /// Counts a write to the elements of a tensor.
 inline void note_write(TensorImpl& impl, Where where) noexcept {

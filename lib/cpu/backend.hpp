@@ -5,6 +5,9 @@
 namespace capstan::on_cpu {
 
 using core::BadIndex;
+using core::BadMatrix;
+using core::LocateTask;
+using core::PositionRule;
 using core::RandomTask;
 using core::RnnBackward;
 using core::RnnForward;
@@ -13,8 +16,12 @@ using core::RnnForward;
 void unary(int op, const TensorImpl& x, TensorImpl& out);
 void unary_backward(int op, const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out);
 void binary(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
+void parametric(int op, double p, double q, const TensorImpl& x, TensorImpl& out);
+void parametric_backward(int op, double p, double q, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
 void accumulate(TensorImpl& a, const TensorImpl& b);
 // compare.cpp
+void predicate(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);
+void bitwise(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void logical(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void select(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
@@ -23,9 +30,16 @@ void copy(const TensorImpl& x, TensorImpl& out);
 void fill(TensorImpl& out, Scalar value);
 // random.cpp
 void random(const RandomTask& task, TensorImpl& out);
+void bernoulli(const RandomTask& task, const TensorImpl& probability, TensorImpl& out);
+void categorical(const RandomTask& task, const TensorImpl& logits, TensorImpl& out);
 // reduce.cpp
 void reduce(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& out);
 void argmax(const TensorImpl& x, int axis, TensorImpl& out);
+void argmin(const TensorImpl& x, int axis, TensorImpl& out);
+// moments.cpp
+void moments(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean,
+             TensorImpl& spread);
+void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
 // rows.cpp
 void softmax(bool log, const TensorImpl& x, TensorImpl& out);
 void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out);
@@ -35,18 +49,61 @@ void cross_entropy_backward(const TensorImpl& grad, const TensorImpl& x, const T
                             const TensorImpl& logsumexp, TensorImpl& out);
 // matmul.cpp
 void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate);
+// triangle.cpp
+void triangle(bool upper, std::int64_t offset, const TensorImpl& x, TensorImpl& out);
+// solve.cpp, with LAPACK
+BadMatrix solve(const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
+BadMatrix solve_triangular(bool upper, bool unit, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
+BadMatrix lstsq(const TensorImpl& a, const TensorImpl& b, double rcond, TensorImpl& out, TensorImpl& rank,
+                TensorImpl& values);
+void determinant(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorImpl* logabs);
+BadMatrix cholesky(const TensorImpl& x, TensorImpl& out);
+// decompose.cpp, with LAPACK
+void qr(const TensorImpl& x, TensorImpl& q, TensorImpl& r);
+BadMatrix svd(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh);
+BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v);
 // indexing.cpp
 BadIndex check_indices(const TensorImpl& indices, std::int64_t low, std::int64_t high);
-void gather(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out);
-void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);
-void pick(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out);
-void pick_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);
+bool take(const TensorImpl& x, const TensorImpl& positions, const PositionRule& rule, TensorImpl& out);
+void locate(const TensorImpl& indices, const LocateTask& task, TensorImpl& out);
 void one_hot(const TensorImpl& indices, Scalar on, Scalar off, TensorImpl& out);
+// scatter.cpp
+void put(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target);
+void combine(core::Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
+             TensorImpl& target);
+bool find_last(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule, std::int64_t extent,
+               TensorImpl& last);
+void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);
+// masks.cpp
+std::int64_t count_true(const TensorImpl& mask, TensorImpl& before);
+void true_positions(const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);
+void compress(const TensorImpl& x, const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);
+void expand(const TensorImpl& values, const TensorImpl& mask, const TensorImpl& before, TensorImpl& out);
+void unravel(const TensorImpl& flat, const Shape& shape, TensorImpl& out);
+// sort.cpp
+void sort(const TensorImpl& x, int axis, bool descending, TensorImpl* values, TensorImpl* indices);
+// select.cpp
+void topk(const TensorImpl& x, int axis, bool largest, bool ordered, TensorImpl& values, TensorImpl& indices);
+// search.cpp
+void searchsorted(const TensorImpl& sorted, const TensorImpl& values, bool right, TensorImpl& out);
+std::int64_t count_distinct(const TensorImpl& sorted);
+void distinct(const TensorImpl& sorted, const TensorImpl* order, TensorImpl& values, TensorImpl* indices,
+              TensorImpl* inverse, TensorImpl* counts);
+void histogram(const TensorImpl& x, const TensorImpl* weights, const TensorImpl& edges, TensorImpl& out);
+void bincount(const TensorImpl& x, const TensorImpl* weights, TensorImpl& out);
+// cumulative.cpp
+void cumulate(core::Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out);
+void cumulative_extreme(bool largest, const TensorImpl& x, int axis, TensorImpl& values, TensorImpl& indices);
+void recur(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, TensorImpl& out);
 // rnn.cpp
 void rnn_forward(const RnnForward& task, TensorImpl& out);
 void rnn_backward(const RnnBackward& task);
 // optimizers.cpp
 void adam(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, const kernels::AdamStep& step);
 void sgd(TensorImpl& p, const TensorImpl& g, TensorImpl* velocity, const kernels::SgdStep& step);
+void adam_rows(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl& m, TensorImpl& v,
+               const kernels::AdamStep& step, bool touched);
+void sgd_rows(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl* velocity,
+              const kernels::SgdStep& step, bool touched);
 
 }  // namespace capstan::on_cpu

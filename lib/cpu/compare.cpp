@@ -1,4 +1,6 @@
-// Comparisons, logic and selection by a condition.
+// Comparisons, questions, logic, bits, and selection by a condition.
+#include <type_traits>
+
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
@@ -6,32 +8,123 @@
 namespace capstan::on_cpu {
 namespace {
 
+/// out = f(a, b), from elements of type T to the type that f returns.
 template <class T, class F>
-void compare_with(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, F holds) {
-  bool* to = out.as<bool>();
+void compare_with(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, F f) {
+  auto* to = out.as<std::invoke_result_t<F, T, T>>();
   for_runs<2>(Loops<2>(out.shape, {&a, &b}), out.numel(), kCheapGrain,
               [&](std::int64_t begin, std::int64_t count, const std::byte* const* data, const std::int64_t* step) {
                 const auto* x = reinterpret_cast<const T*>(data[0]);
                 const auto* y = reinterpret_cast<const T*>(data[1]);
-                const std::int64_t sx = step[0], sy = step[1];
-                for (std::int64_t i = 0; i < count; ++i) to[begin + i] = holds(x[i * sx], y[i * sy]);
+                auto* at = to + begin;
+                if (step[0] == 1 && step[1] == 1)  // spelled out: only loops with known steps vectorize
+                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(x[i], y[i]);
+                else if (step[0] == 1)
+                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(x[i], *y);
+                else if (step[1] == 1)
+                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(*x, y[i]);
+                else
+                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(*x, *y);
               });
 }
 
 template <class Word>
+void copy_steps(const Word* from, std::int64_t step, Word* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+}
+
+/// By masks instead of branches, which random conditions would mispredict. Steps are 0 or 1.
+template <class Word, std::int64_t kStepA, std::int64_t kStepB>
+void select_run(const bool* c, const Word* x, const Word* y, Word* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto mask = static_cast<Word>(0 - static_cast<Word>(c[i]));
+    to[i] = static_cast<Word>((x[i * kStepA] & mask) | (y[i * kStepB] & static_cast<Word>(~mask)));
+  }
+}
+
+template <class Word>
 void select_words(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
-  Word* to = out.as<Word>();
   for_runs<3>(Loops<3>(out.shape, {&condition, &a, &b}), out.numel(), kCheapGrain,
               [&](std::int64_t begin, std::int64_t count, const std::byte* const* data, const std::int64_t* step) {
                 const auto* c = reinterpret_cast<const bool*>(data[0]);
                 const auto* x = reinterpret_cast<const Word*>(data[1]);
                 const auto* y = reinterpret_cast<const Word*>(data[2]);
-                const std::int64_t sc = step[0], sx = step[1], sy = step[2];
-                for (std::int64_t i = 0; i < count; ++i) to[begin + i] = c[i * sc] ? x[i * sx] : y[i * sy];
+                Word* to = out.as<Word>() + begin;
+                if (step[0] == 0) copy_steps(*c ? x : y, *c ? step[1] : step[2], to, count);
+                else if (step[1] == 0 && step[2] == 0) select_run<Word, 0, 0>(c, x, y, to, count);
+                else if (step[1] == 0) select_run<Word, 0, 1>(c, x, y, to, count);
+                else if (step[2] == 0) select_run<Word, 1, 0>(c, x, y, to, count);
+                else select_run<Word, 1, 1>(c, x, y, to, count);
               });
 }
 
+template <class T, class F>
+void ask(const TensorImpl& x, TensorImpl& out, F holds) {
+  bool* to = out.as<bool>();
+  for_runs<1>(Loops<1>(out.shape, {&x}), out.numel(), kCheapGrain,
+              [&](std::int64_t begin, std::int64_t count, const std::byte* const* data, const std::int64_t* step) {
+                const auto* from = reinterpret_cast<const T*>(data[0]);
+                const std::int64_t s = step[0];
+                for (std::int64_t i = 0; i < count; ++i) to[begin + i] = holds(from[i * s]);
+              });
+}
+
+// A count is read as an unsigned number, so that a negative one is as far out of range as a large one.
+template <class T>
+T shift_left(T x, T count) {
+  using Bits = std::make_unsigned_t<T>;
+  constexpr Bits width = 8 * sizeof(T);
+  return static_cast<Bits>(count) < width ? static_cast<T>(static_cast<Bits>(x) << static_cast<Bits>(count)) : T(0);
+}
+template <class T>
+T shift_right(T x, T count) {
+  using Bits = std::make_unsigned_t<T>;
+  constexpr Bits width = 8 * sizeof(T);
+  if (static_cast<Bits>(count) < width) return static_cast<T>(x >> static_cast<Bits>(count));
+  if constexpr (std::is_signed_v<T>) return x < 0 ? T(-1) : T(0);
+  else return T(0);
+}
+
+template <class T>
+void bits(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
+  using kernels::Bitwise;
+  switch (op) {
+    case Bitwise::both: return compare_with<T>(a, b, out, [](T x, T y) { return static_cast<T>(x & y); });
+    case Bitwise::either: return compare_with<T>(a, b, out, [](T x, T y) { return static_cast<T>(x | y); });
+    case Bitwise::one: return compare_with<T>(a, b, out, [](T x, T y) { return static_cast<T>(x ^ y); });
+    case Bitwise::inverse: break;
+    case Bitwise::left_shift:
+      if constexpr (!std::is_same_v<T, bool>) return compare_with<T>(a, b, out, &shift_left<T>);
+      break;
+    case Bitwise::right_shift:
+      if constexpr (!std::is_same_v<T, bool>) return compare_with<T>(a, b, out, &shift_right<T>);
+      break;
+  }
+  compare_with<T>(a, b, out, [](T x, T) {
+    if constexpr (std::is_same_v<T, bool>) return !x;
+    else return static_cast<T>(~x);
+  });
+}
+
 }  // namespace
+
+void predicate(kernels::Predicate op, const TensorImpl& x, TensorImpl& out) {
+  using kernels::Predicate;
+  if (!is_floating(x.dtype)) return fill(out, op == Predicate::finite);
+  core::visit_real(x.dtype, [&]<class T>(core::Type<T>) {
+    using Number = std::conditional_t<core::kIsHalf<T>, float, T>;
+    switch (op) {
+      case Predicate::nan: return ask<T>(x, out, [](Number v) { return v != v; });
+      case Predicate::infinite: return ask<T>(x, out, [](Number v) { return v == v && v - v != Number(0); });
+      case Predicate::finite: return ask<T>(x, out, [](Number v) { return v - v == Number(0); });
+    }
+  });
+}
+
+void bitwise(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
+  if (a.dtype == DType::bool8) return bits<bool>(op, a, b, out);
+  core::visit_integers(a.dtype, [&]<class T>(core::Type<T>) { bits<T>(op, a, b, out); });
+}
 
 void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
   using kernels::Compare;
@@ -48,6 +141,7 @@ void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, Tens
 void logical(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
   if (op == 0) compare_with<bool>(a, b, out, [](bool x, bool y) { return x && y; });
   else if (op == 1) compare_with<bool>(a, b, out, [](bool x, bool y) { return x || y; });
+  else if (op == 3) compare_with<bool>(a, b, out, [](bool x, bool y) { return x != y; });
   else compare_with<bool>(a, b, out, [](bool x, bool) { return !x; });
 }
 
@@ -55,6 +149,7 @@ void select(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& 
   const std::int64_t element = size_of(out.dtype);
   if (element == 4) select_words<std::uint32_t>(condition, a, b, out);
   else if (element == 8) select_words<std::uint64_t>(condition, a, b, out);
+  else if (element == 2) select_words<std::uint16_t>(condition, a, b, out);
   else select_words<std::uint8_t>(condition, a, b, out);
 }
 

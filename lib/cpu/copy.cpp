@@ -135,12 +135,21 @@ void copy(const TensorImpl& x, TensorImpl& out) {
   const std::int64_t element = size_of(out.dtype);
   if (element == 4) copy_words<std::uint32_t>(loops, total);
   else if (element == 8) copy_words<std::uint64_t>(loops, total);
+  else if (element == 2) copy_words<std::uint16_t>(loops, total);
   else copy_words<std::uint8_t>(loops, total);
 }
 
 void fill(TensorImpl& out, Scalar value) {
   const core::Element element = core::to_element("fill", value, out.dtype, Where::current());
   if (out.numel() == 0) return;
+  constexpr core::Element zero{};
+  if (out.contiguous && std::memcmp(element.bytes, zero.bytes, sizeof zero.bytes) == 0) {
+    // memset writes whole cache lines without reading them first
+    base::parallel_for(out.numel() * size_of(out.dtype), kCheapGrain * 4, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(out.data + begin, 0, static_cast<std::size_t>(end - begin));
+    });
+    return;
+  }
   core::visit(out.dtype, [&]<class T>(core::Type<T>) {
     T one;
     std::memcpy(&one, element.bytes, sizeof one);

@@ -1,81 +1,143 @@
-// Choosing elements by index tensors. Indices are contiguous and were checked to be in range.
+// Reading elements by positions.
 #include <cstring>
 
-#include "lib/core/dispatch.hpp"
 #include "lib/core/scalars.hpp"
 #include "lib/cpu/backend.hpp"
-#include "lib/cpu/iterate.hpp"
-#include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/positions.hpp"
 
 namespace capstan::on_cpu {
 namespace {
 
-template <class F>
-void visit_index(const TensorImpl& indices, F&& f) {
-  if (indices.dtype == DType::int32) f(indices.as<std::int32_t>());
-  else f(indices.as<std::int64_t>());
+/// The first position outside [low, high), looked for one by one.
+template <class I>
+BadIndex first_outside(const Loops<1>& loops, std::int64_t total, std::int64_t low, std::int64_t high) {
+  const auto* at = reinterpret_cast<const I*>(loops.data[0]);
+  const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
+  Place<1> place(loops, 0);
+  for (std::int64_t row = 0; row < total; row += inner, place.next())
+    for (std::int64_t i = 0; i < inner; ++i) {
+      const std::int64_t value = at[place.offset[0] + i * step];
+      if (value < low || value >= high) return {row + i, value};
+    }
+  return {};
 }
 
-std::int64_t wrap(std::int64_t index, std::int64_t size) { return index < 0 ? index + size : index; }
+/// Elements that each have a position of their own. False if one is out of range.
+template <class Word, class I>
+bool take_elements(const I* at, std::int64_t at_step, const Word* from, std::int64_t step, Word* to, std::int64_t count,
+                   const PositionRule& rule) {
+  const std::int64_t scale = rule.scale;
+  if (at_step == 1 && surely_between(at, 1, count, 0, rule.size - 1)) {
+    if (step == 0)
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from[at[i] * scale];
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step + at[i] * scale];
+    return true;
+  }
+  bool inside = true;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t position = at[i * at_step];
+    const bool dropped = position < 0 && rule.drop;
+    if (position < 0) position += rule.size;
+    const bool fits = position >= 0 && position < rule.size && !dropped;
+    inside = inside && (fits || dropped);
+    to[i] = fits ? from[i * step + position * scale] : Word(0);
+  }
+  return inside;
+}
+
+/// A row that has one position. False if it is out of range.
+template <class Word>
+bool take_row(std::int64_t position, const Word* from, std::int64_t step, Word* to, std::int64_t count,
+              const PositionRule& rule) {
+  const auto bytes = sizeof(Word) * static_cast<std::size_t>(count);
+  if (position < 0 && rule.drop) {
+    std::memset(to, 0, bytes);
+    return true;
+  }
+  if (position < 0) position += rule.size;
+  if (position < 0 || position >= rule.size) return false;
+  from += position * rule.scale;
+  if (step == 1) std::memcpy(to, from, bytes);
+  else
+    for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+  return true;
+}
+
+/// Operands of the loops: the positions, what is read, the result.
+template <class Word, class I>
+bool take_all(const Loops<3>& loops, std::int64_t total, const PositionRule& rule) {
+  const auto* at = reinterpret_cast<const I*>(loops.data[0]);
+  const auto* from = reinterpret_cast<const Word*>(loops.data[1]);
+  auto* to = reinterpret_cast<Word*>(const_cast<std::byte*>(loops.data[2]));
+  const std::int64_t* step = loops.strides[loops.rank - 1];
+  const int outer = loops.rank - 2;
+  const std::int64_t next_position = outer >= 0 ? loops.strides[outer][0] : 0;
+  std::atomic<bool> inside{true};
+  for_pieces(loops, total, [&](const Place<3>& place, std::int64_t first, std::int64_t count) {
+    const I* position = at + place.offset[0] + first * step[0];
+    const Word* x = from + place.offset[1] + first * step[1];
+    Word* y = to + place.offset[2] + first * step[2];
+    bool fits;
+    if (step[0] == 0) {
+      if (next_position != 0 && step[1] == 1 && place.index[outer] + kAhead < loops.sizes[outer])
+        prefetch_row<false>(x, kAhead * loops.strides[outer][1], position[kAhead * next_position], rule.scale,
+                            static_cast<std::int64_t>(sizeof(Word)), count);
+      fits = take_row<Word>(*position, x, step[1], y, count, rule);
+    } else {
+      fits = take_elements(position, step[0], x, step[1], y, count, rule);
+    }
+    if (!fits) inside.store(false, std::memory_order_relaxed);
+  });
+  return inside.load(std::memory_order_relaxed);
+}
 
 }  // namespace
 
 BadIndex check_indices(const TensorImpl& indices, std::int64_t low, std::int64_t high) {
-  BadIndex bad;
-  visit_index(indices, [&](const auto* index) {
-    for (std::int64_t i = 0; i < indices.numel(); ++i)
-      if (index[i] < low || index[i] >= high) {
-        bad = {i, index[i]};
-        return;
-      }
-  });
-  return bad;
-}
-
-void gather(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out) {
-  if (out.numel() == 0) return;
-  const std::int64_t row = x.numel() / x.shape[0] * size_of(x.dtype);
-  visit_index(indices, [&](const auto* index) {
-    base::parallel_for(indices.numel(), kCheapGrain * 4 / row + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        std::memcpy(out.data + i * row, x.data + wrap(index[i], x.shape[0]) * row, static_cast<std::size_t>(row));
+  const Loops<1> loops(indices.shape, {&indices});
+  return visit_positions(indices, [&]<class I>(const I*) -> BadIndex {
+    const auto* at = reinterpret_cast<const I*>(loops.data[0]);
+    const std::int64_t step = loops.strides[loops.rank - 1][0];
+    std::atomic<bool> doubtful{false};
+    for_pieces(loops, indices.numel(), [&](const Place<1>& place, std::int64_t first, std::int64_t count) {
+      if (!surely_between(at + place.offset[0] + first * step, step, count, low, high - 1))
+        doubtful.store(true, std::memory_order_relaxed);
     });
+    if (!doubtful.load(std::memory_order_relaxed)) return {};
+    return first_outside<I>(loops, indices.numel(), low, high);
   });
 }
 
-void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out) {
-  if (out.numel() == 0 || grad.numel() == 0) return;
-  const std::int64_t row = out.numel() / out.shape[0], count = indices.numel();
-  core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
-    const auto add = simd().of<T>().binary[kernels::kBinaryId<kernels::Add>];
-    visit_index(indices, [&](const auto* index) {
-      // by columns: rows may repeat, and each sum must be taken in order
-      base::parallel_for(row, kCheapGrain / count + 64, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = 0; i < count; ++i) {
-          T* to = out.as<T>() + wrap(index[i], out.shape[0]) * row + begin;
-          add(to, 1, grad.as<T>() + i * row + begin, 1, to, end - begin);
+bool take(const TensorImpl& x, const TensorImpl& positions, const PositionRule& rule, TensorImpl& out) {
+  const Loops<3> loops(out.shape, {&positions, &x, &out});
+  return visit_words(size_of(x.dtype), [&]<class Word>(core::Type<Word>) {
+    return visit_positions(positions,
+                           [&]<class I>(const I*) { return take_all<Word, I>(loops, out.numel(), rule); });
+  });
+}
+
+void locate(const TensorImpl& indices, const LocateTask& task, TensorImpl& out) {
+  const Loops<2> loops(out.shape, {&indices, &out});
+  std::int64_t size = 1;
+  for (int axis = 0; axis < task.axes; ++axis) size *= task.sizes[axis];
+  visit_positions(indices, [&]<class I>(const I*) {
+    const auto* at = reinterpret_cast<const I*>(loops.data[0]);
+    const std::int64_t* step = loops.strides[loops.rank - 1];
+    for_pieces(loops, out.numel(), [&](const Place<2>& place, std::int64_t first, std::int64_t count) {
+      const I* from = at + place.offset[0] + first * step[0];
+      std::int64_t* to = out.as<std::int64_t>() + place.offset[1] + first * step[1];
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::int64_t position = from[i * step[0]], offset = task.shift;
+        if (position < 0) position += size;
+        for (int axis = task.axes - 1; axis > 0; --axis) {
+          offset += position % task.sizes[axis] * task.strides[axis];
+          position /= task.sizes[axis];
         }
-      });
+        if (task.axes > 0) offset += position * task.strides[0];
+        to[i * step[1]] = task.add ? to[i * step[1]] + offset : offset;
+      }
     });
-  });
-}
-
-void pick(const TensorImpl& x, const TensorImpl& indices, TensorImpl& out) {
-  const std::int64_t columns = x.shape[x.rank() - 1], element = size_of(x.dtype);
-  visit_index(indices, [&](const auto* index) {
-    for (std::int64_t i = 0; i < out.numel(); ++i)
-      std::memcpy(out.data + i * element, x.data + (i * columns + index[i]) * element,
-                  static_cast<std::size_t>(element));
-  });
-}
-
-void pick_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out) {
-  const std::int64_t columns = out.shape[out.rank() - 1], element = size_of(out.dtype);
-  std::memset(out.data, 0, static_cast<std::size_t>(out.numel() * element));
-  visit_index(indices, [&](const auto* index) {
-    for (std::int64_t i = 0; i < grad.numel(); ++i)
-      std::memcpy(out.data + (i * columns + index[i]) * element, grad.data + i * element,
-                  static_cast<std::size_t>(element));
   });
 }
 
@@ -84,10 +146,17 @@ void one_hot(const TensorImpl& indices, Scalar on, Scalar off, TensorImpl& out) 
   if (out.numel() == 0) return;
   const std::int64_t depth = out.shape[out.rank() - 1], element = size_of(out.dtype);
   const core::Element value = core::to_element("one_hot", on, out.dtype, Where::current());
-  visit_index(indices, [&](const auto* index) {
-    for (std::int64_t i = 0; i < indices.numel(); ++i)
-      if (index[i] >= 0 && index[i] < depth)
-        std::memcpy(out.data + (i * depth + index[i]) * element, value.bytes, static_cast<std::size_t>(element));
+  const Loops<1> loops(indices.shape, {&indices});
+  const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
+  visit_positions(indices, [&]<class I>(const I*) {
+    const auto* at = reinterpret_cast<const I*>(loops.data[0]);
+    Place<1> place(loops, 0);
+    for (std::int64_t row = 0; row < indices.numel(); row += inner, place.next())
+      for (std::int64_t i = 0; i < inner; ++i) {
+        const std::int64_t index = at[place.offset[0] + i * step];
+        if (index >= 0 && index < depth)
+          std::memcpy(out.data + ((row + i) * depth + index) * element, value.bytes, static_cast<std::size_t>(element));
+      }
   });
 }
 

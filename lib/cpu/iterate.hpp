@@ -104,6 +104,7 @@ inline void gather_elements(std::int64_t element, const std::byte* from, std::in
                             std::int64_t count) {
   if (element == 4) gather_words<std::uint32_t>(from, stride, to, count);
   else if (element == 8) gather_words<std::uint64_t>(from, stride, to, count);
+  else if (element == 2) gather_words<std::uint16_t>(from, stride, to, count);
   else gather_words<std::uint8_t>(from, stride, to, count);
 }
 

@@ -2,13 +2,12 @@
 //
 // OpenBLAS is held to one thread; large products are cut here, so that BLAS and kernels share one budget of threads.
 // The results do not depend on the number of threads.
-#include <cblas.h>
-
 #include <algorithm>
 
 #include "lib/base/text.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
+#include "lib/cpu/blas.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/simd/kernels.hpp"
 
@@ -21,11 +20,6 @@ struct Matrix {
   T* data;
   std::int64_t row, column;
 };
-
-void hold_blas_to_one_thread() {
-  static const bool once = (openblas_set_num_threads(1), true);
-  (void)once;
-}
 
 /// Sizes were checked by `require_blas_sizes`.
 int blas_int(std::int64_t size) { return static_cast<int>(size); }
@@ -66,6 +60,9 @@ void blas_gemm(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::in
 /// The right operand stays in the first-level cache, or the result in registers and the sums are long.
 bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 4096 || (m <= 64 && n <= 64); }
 
+/// Multiplications worth a thread; OpenBLAS adds up smaller products differently.
+constexpr std::int64_t kBlasGrain = 1 << 21;
+
 template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t m, std::int64_t n, std::int64_t k,
               bool accumulate) {
@@ -87,8 +84,6 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
   }
   hold_blas_to_one_thread();
   constexpr std::int64_t kEdge = 24;  // cuts fall on multiples of the inner kernels' rows and columns
-  constexpr std::int64_t kBlasGrain =
-      1 << 21;  // multiplications worth a thread; OpenBLAS adds up smaller ones differently
   const bool by_rows = m >= 8 * kEdge || m >= n;
   const std::int64_t size = by_rows ? m : n, blocks = std::max<std::int64_t>(size / kEdge, 1);
   const std::int64_t enough = kBlasGrain / (kEdge * (by_rows ? n : m) * k) + 1;  // blocks worth a thread
@@ -147,7 +142,9 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
       const Matrix<const T> mb{y.as<T>() + batch_offset(y, out, i), y.strides[y.rank() - 2], y.strides[y.rank() - 1]};
       multiply<T>(ma, mb, out.as<T>() + i * m * n, m, n, k, accumulate);
     };
-    base::parallel_for(batch, batch >= threads() ? 2 * kCheapGrain / (m * n * (k + 1)) + 1 : batch,
+    // few but large products are split one by one, others among the threads
+    const bool split_each = batch < threads() && m * n * k >= 2 * kBlasGrain;
+    base::parallel_for(batch, split_each ? batch : 2 * kCheapGrain / (m * n * (k + 1)) + 1,
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t i = begin; i < end; ++i) one(i);
                        });

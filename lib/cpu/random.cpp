@@ -1,9 +1,12 @@
 // Random numbers: element i comes from block i / n of the stream, n values a block, whoever computes it.
+#include <algorithm>
 #include <cmath>
 
+#include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
 #include "lib/kernels/philox.hpp"
 
 namespace capstan::on_cpu {
@@ -93,14 +96,24 @@ struct Pair {
 };
 
 Pair unit_pair(const RandomTask& task, std::uint64_t block) {
-  const auto bits = kernels::random_block(task.seed, block);
+  const auto bits = kernels::random_block(task.seed, block, task.stream);
   return {kernels::unit_double(bits[0], bits[1]), kernels::unit_double(bits[2], bits[3])};
 }
 
 template <class T>
 T below(T value, T low, T high) {  // rounding must not reach the open end
-  return value < high || low == high ? value : std::nextafter(high, low);
+  if (value < high || low == high) return value;
+  if constexpr (core::kIsHalf<T>) {  // sign and magnitude: the number below has the bits before or behind
+    const int bits = high.bits(), lower = (bits & 0x7FFF) == 0 ? 0x8001 : bits > 0x8000 ? bits + 1 : bits - 1;
+    return T::from_bits(static_cast<std::uint16_t>(lower));
+  } else {
+    return std::nextafter(high, low);
+  }
 }
+
+/// From a uniform number in [0, 1): finite, since 1 - u is at least 2^-53.
+double exponential_of(double u) { return -std::log1p(-u); }
+double gumbel_of(double u) { return -std::log(exponential_of(u > 0 ? u : 0x1p-54)); }
 
 template <class T>
 void draw_pair(const RandomTask& task, std::uint64_t block, T* pair) {
@@ -113,12 +126,21 @@ void draw_pair(const RandomTask& task, std::uint64_t block, T* pair) {
     const double radius = std::sqrt(-2 * std::log1p(-u.first)), angle = 2 * kPi * u.second;
     pair[0] = static_cast<T>(task.a + task.b * radius * std::cos(angle));
     pair[1] = static_cast<T>(task.a + task.b * radius * std::sin(angle));
+  } else if (task.kind == core::RandomKind::exponential) {
+    pair[0] = static_cast<T>(task.a * exponential_of(u.first));
+    pair[1] = static_cast<T>(task.a * exponential_of(u.second));
+  } else if (task.kind == core::RandomKind::gumbel) {
+    pair[0] = static_cast<T>(task.a + task.b * gumbel_of(u.first));
+    pair[1] = static_cast<T>(task.a + task.b * gumbel_of(u.second));
   } else {
     constexpr double kTail = 0.02275013194817920720028;  // of the distribution function at -2
     pair[0] = static_cast<T>(task.a + task.b * normal_quantile(kTail + (1 - 2 * kTail) * u.first));
     pair[1] = static_cast<T>(task.a + task.b * normal_quantile(kTail + (1 - 2 * kTail) * u.second));
   }
 }
+
+/// Of 32 bits, those below it are a hit; 2^32 for a probability of 1.
+std::uint64_t threshold_of(double probability) { return static_cast<std::uint64_t>(probability * 0x1p32); }
 
 /// Calls `draw(block, values)` for every block and stores its PerBlock values, the last block's as far as they fit.
 template <int PerBlock, class T, class Draw>
@@ -138,28 +160,70 @@ void random(const RandomTask& task, TensorImpl& out) {
   const std::int64_t count = out.numel();
   if (task.kind == core::RandomKind::integers) {
     const auto range = static_cast<std::uint64_t>(task.high) - static_cast<std::uint64_t>(task.low);
-    for_blocks<2>(out.as<std::int64_t>(), count, [&](std::uint64_t block, std::int64_t* pair) {
-      const auto bits = kernels::random_block(task.seed, task.first_block + block);
-      for (int i = 0; i < 2; ++i) {
-        const std::uint64_t word =
-            std::uint64_t{bits[static_cast<std::size_t>(2 * i)]} << 32 | bits[static_cast<std::size_t>(2 * i + 1)];
-        pair[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(task.low) + kernels::multiply_high(word, range));
-      }
+    core::visit_integers(out.dtype, [&]<class T>(core::Type<T>) {
+      for_blocks<2>(out.as<T>(), count, [&](std::uint64_t block, T* pair) {
+        const auto bits = kernels::random_block(task.seed, task.first_block + block, task.stream);
+        for (std::size_t i = 0; i < 2; ++i) {
+          const std::uint64_t word = std::uint64_t{bits[2 * i]} << 32 | bits[2 * i + 1];
+          pair[i] = static_cast<T>(static_cast<std::uint64_t>(task.low) + kernels::multiply_high(word, range));
+        }
+      });
     });
   } else if (task.kind == core::RandomKind::bernoulli) {
-    const auto threshold = static_cast<std::uint64_t>(task.a * 0x1p32);  // 2^32 for a probability of 1
+    const std::uint64_t threshold = threshold_of(task.a);
     core::visit(out.dtype, [&]<class T>(core::Type<T>) {
       for_blocks<4>(out.as<T>(), count, [&](std::uint64_t block, T* values) {
-        const auto bits = kernels::random_block(task.seed, task.first_block + block);
+        const auto bits = kernels::random_block(task.seed, task.first_block + block, task.stream);
         for (std::size_t i = 0; i < 4; ++i) values[i] = static_cast<T>(bits[i] < threshold);
       });
     });
   } else {
-    core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    core::visit_real(out.dtype, [&]<class T>(core::Type<T>) {
       for_blocks<2>(out.as<T>(), count,
                     [&](std::uint64_t block, T* pair) { draw_pair(task, task.first_block + block, pair); });
     });
   }
+}
+
+void bernoulli(const RandomTask& task, const TensorImpl& probability, TensorImpl& out) {
+  const std::int64_t count = out.numel();
+  core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    const T* p = probability.as<T>();
+    for_blocks<4>(out.as<T>(), count, [&](std::uint64_t block, T* values) {
+      const auto bits = kernels::random_block(task.seed, task.first_block + block, task.stream);
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto at = static_cast<std::int64_t>(4 * block + i);
+        values[i] = static_cast<T>(at < count && bits[i] < threshold_of(static_cast<double>(p[at])));
+      }
+    });
+  });
+}
+
+// By inverting the distribution function of each row, whose steps are found by halving.
+void categorical(const RandomTask& task, const TensorImpl& logits, TensorImpl& out) {
+  const std::int64_t rows = logits.shape[0], classes = logits.shape[1], count = out.shape[1];
+  core::Scratch<double> cumulative(rows * classes, Where::current());
+  core::visit_floating(logits.dtype, [&]<class T>(core::Type<T>) {
+    base::parallel_for(rows, kExpensiveGrain / (classes + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T* x = logits.as<T>() + row * classes;
+        const auto largest = static_cast<double>(simd().of<T>().max(x, classes));
+        double total = 0;
+        for (std::int64_t k = 0; k < classes; ++k)
+          cumulative[row * classes + k] = total += std::exp(static_cast<double>(x[k]) - largest);
+      }
+    });
+  });
+  std::int64_t* to = out.as<std::int64_t>();
+  base::parallel_for(rows * count, 512, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double* steps = cumulative.data() + i / count * classes;
+      const double total = steps[classes - 1];
+      const Pair u = unit_pair(task, task.first_block + static_cast<std::uint64_t>(i / 2));
+      const double target = (i % 2 == 0 ? u.first : u.second) * total;  // below total; a class of no width is no step
+      to[i] = total == total ? std::upper_bound(steps, steps + classes - 1, target) - steps : -1;
+    }
+  });
 }
 
 }  // namespace capstan::on_cpu

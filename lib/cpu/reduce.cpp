@@ -2,10 +2,8 @@
 // are first copied into rows. Work is cut at fixed places, so that results do not depend on the number of threads.
 #include <cstring>
 
-#include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
-#include "lib/cpu/backend.hpp"
-#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/reducing.hpp"
 #include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
@@ -14,49 +12,8 @@ namespace {
 using core::Scratch;
 using kernels::Reduction;
 
-constexpr std::int64_t kRowPiece = 65536;   // elements of one row that are reduced in one go
 constexpr std::int64_t kColumnPiece = 256;  // columns, times
 constexpr std::int64_t kColumnRows = 4096;  // rows, that are reduced in one go
-
-/// x seen with its kept axes first and its reduced axes last.
-struct Split {
-  Shape kept, reduced;
-  std::int64_t kept_strides[kMaxRank], reduced_strides[kMaxRank];
-
-  Split(const TensorImpl& x, unsigned mask) {
-    std::int64_t kept_sizes[kMaxRank], reduced_sizes[kMaxRank];
-    std::size_t k = 0, r = 0;
-    for (int axis = 0; axis < x.rank(); ++axis) {
-      if (mask >> axis & 1u) reduced_sizes[r] = x.shape[axis], reduced_strides[r++] = x.strides[axis];
-      else kept_sizes[k] = x.shape[axis], kept_strides[k++] = x.strides[axis];
-    }
-    kept = Shape(std::span<const std::int64_t>(kept_sizes, k));
-    reduced = Shape(std::span<const std::int64_t>(reduced_sizes, r));
-  }
-};
-
-/// The stride of axes that can be walked as one, 0 if they cannot (stretched axes among them). One element gives 1.
-std::int64_t joint_stride(const Shape& shape, const std::int64_t* strides) {
-  std::int64_t stride = 0, expected = 0;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] == 1) continue;
-    if (strides[axis] == 0) return 0;
-    if (stride == 0) stride = strides[axis];
-    else if (strides[axis] != expected) return 0;
-    expected = strides[axis] * shape[axis];
-  }
-  return stride == 0 ? 1 : stride;
-}
-
-/// Where number `index` of the first `axes` kept axes stands.
-std::int64_t kept_offset(const Split& split, int axes, std::int64_t index) {
-  std::int64_t offset = 0;
-  for (int axis = axes - 1; axis >= 0; --axis) {
-    offset += index % split.kept[axis] * split.kept_strides[axis];
-    index /= split.kept[axis];
-  }
-  return offset;
-}
 
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
@@ -80,27 +37,29 @@ auto sum_of(const T* x, std::int64_t count) {
   }
 }
 
-/// Reduces `rows` runs of `count` values; `row(i)` is where run i begins. Long runs are cut into pieces.
-template <class Part, class Row, class Reduce, class Combine, class Store>
-void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, Combine combine, Store store) {
-  const std::int64_t pieces = count > kRowPiece ? (count + kRowPiece - 1) / kRowPiece : 1;
-  if (pieces == 1) {
-    base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) store(i, reduce(row(i), count));
-    });
-    return;
-  }
-  Scratch<Part> parts(rows * pieces, Where::current());
-  base::parallel_for(rows * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t item = begin; item < end; ++item) {
-      const std::int64_t from = item % pieces * kRowPiece, left = count - from;
-      parts[item] = reduce(row(item / pieces) + from, left < kRowPiece ? left : kRowPiece);
-    }
-  });
-  for (std::int64_t i = 0; i < rows; ++i) {
-    Part total = parts[i * pieces];
-    for (std::int64_t p = 1; p < pieces; ++p) total = combine(total, parts[i * pieces + p]);
-    store(i, total);
+/// In double, eight products side by side; integers wrap around.
+template <class T>
+auto product_of(const T* x, std::int64_t count) {
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+  constexpr int kSide = 8;
+  Wide parts[kSide];
+  for (Wide& part : parts) part = Wide(1);
+  std::int64_t i = 0;
+  for (; i + kSide <= count; i += kSide)
+    for (int k = 0; k < kSide; ++k) parts[k] *= static_cast<Wide>(x[i + k]);
+  for (; i < count; ++i) parts[0] *= static_cast<Wide>(x[i]);
+  for (int k = 1; k < kSide; ++k) parts[0] *= parts[k];
+  if constexpr (std::is_floating_point_v<T>) return parts[0];
+  else return static_cast<std::int64_t>(parts[0]);
+}
+
+template <class Part>
+Part combined(bool sums, Part a, Part b) {
+  if constexpr (std::is_floating_point_v<Part>) {
+    return sums ? a + b : a * b;
+  } else {
+    const auto left = static_cast<std::uint64_t>(a), right = static_cast<std::uint64_t>(b);
+    return static_cast<Part>(sums ? left + right : left * right);
   }
 }
 
@@ -109,13 +68,16 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
   const std::int64_t count = split.reduced.numel(), rows = split.kept.numel();
   const T* from = x.as<T>();
   const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
-  if (kind == Reduction::sum) {
+  if (kind == Reduction::sum || kind == Reduction::prod) {
     using Part = decltype(sum_of<T>(from, count));
     using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+    const bool sums = kind == Reduction::sum;
     Result* to = out.as<Result>();
     reduce_rows<Part>(
-        rows, count, row, [](const T* p, std::int64_t n) { return sum_of<T>(p, n); },
-        [](Part a, Part b) { return a + b; }, [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
+        rows, count, row,
+        [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
+        [=](Part a, Part b) { return combined(sums, a, b); },
+        [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
   } else if (kind == Reduction::max || kind == Reduction::min) {
     T* to = out.as<T>();
     reduce_rows<T>(
@@ -190,36 +152,22 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
     }
 }
 
-/// A contiguous copy with the kept axes first.
-Tensor as_rows(const TensorImpl& x, const Split& split) {
-  std::int64_t sizes[kMaxRank], strides[kMaxRank];
-  std::size_t rank = 0;
-  for (int axis = 0; axis < split.kept.rank(); ++axis)
-    sizes[rank] = split.kept[axis], strides[rank++] = split.kept_strides[axis];
-  for (int axis = 0; axis < split.reduced.rank(); ++axis)
-    sizes[rank] = split.reduced[axis], strides[rank++] = split.reduced_strides[axis];
-  const Shape shape(std::span<const std::int64_t>(sizes, rank));
-  const Tensor view = core::make_view(x, shape, strides, 0, Where::current());
-  const Tensor result = core::make_tensor(shape, x.dtype, x.device(), Where::current());
-  copy(*view.impl(), *result.impl());
-  return result;
-}
-
 }  // namespace
 
 void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& out) {
   if (out.numel() == 0) return;
   const Split split(x, reduced);
-  if (split.reduced.numel() == 0) {  // sums and any give 0, all gives 1; extremes were refused before
-    fill(out, out.dtype == DType::bool8 ? Scalar(kind == Reduction::all) : Scalar(0));
+  if (split.reduced.numel() == 0) {  // sums and any give 0, all and products 1; extremes were refused before
+    fill(out, out.dtype == DType::bool8 ? Scalar(kind == Reduction::all) : Scalar(kind == Reduction::prod ? 1 : 0));
     return;
   }
-  core::visit(x.dtype, [&]<class T>(core::Type<T>) {
+  core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
     const std::int64_t step = joint_stride(split.reduced, split.reduced_strides);
     if (step == 1) return rows_to<T>(kind, x, split, out);
     if constexpr (std::is_floating_point_v<T>) {
       const int last = split.kept.rank() - 1;
-      if (step > 0 && last >= 0 && split.kept_strides[last] == 1) return columns_to<T>(kind, x, split, step, out);
+      if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
+        return columns_to<T>(kind, x, split, step, out);
     }
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
@@ -228,12 +176,15 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
   });
 }
 
-void argmax(const TensorImpl& x, int axis, TensorImpl& out) {
+namespace {
+
+template <bool kLargest>
+void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
   if (out.numel() == 0) return;
   Split split(x, 1u << axis);
   const Tensor rows = as_rows(x, split);
   const std::int64_t count = split.reduced.numel();
-  core::visit(x.dtype, [&]<class T>(core::Type<T>) {
+  core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
     std::int64_t* to = out.as<std::int64_t>();
     base::parallel_for(out.numel(), kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -241,12 +192,17 @@ void argmax(const TensorImpl& x, int axis, TensorImpl& out) {
         std::int64_t best = 0;
         for (std::int64_t i = 1; i < count; ++i) {
           if (from[best] != from[best]) break;  // the first NaN wins
-          if (from[i] > from[best] || from[i] != from[i]) best = i;
+          if ((kLargest ? from[i] > from[best] : from[i] < from[best]) || from[i] != from[i]) best = i;
         }
         to[row] = best;
       }
     });
   });
 }
+
+}  // namespace
+
+void argmax(const TensorImpl& x, int axis, TensorImpl& out) { place_of_extreme<true>(x, axis, out); }
+void argmin(const TensorImpl& x, int axis, TensorImpl& out) { place_of_extreme<false>(x, axis, out); }
 
 }  // namespace capstan::on_cpu

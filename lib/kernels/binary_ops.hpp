@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "lib/kernels/host_device.hpp"
+#include "lib/kernels/unary_ops.hpp"
 
 namespace capstan::kernels {
 
@@ -18,6 +19,34 @@ struct Add {
   template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return grad; }
 };
 
+struct Atan2 {
+  static constexpr const char* name = "atan2";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return atan2(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * b / square(a, b); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return -(grad * a / square(a, b)); }
+
+ private:
+  template <class T> CAPSTAN_HD static T square(T a, T b) {  // 1 at the origin, where the gradients shall be 0
+    const T d = a * a + b * b;
+    return select(d == T(0), T(1), d);
+  }
+};
+
+struct Copysign {
+  static constexpr const char* name = "copysign";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsA | kReadsResult, right_reads = kReadsNothing;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return copysign(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T, T y) {
+    return select(a == T(0), T(0), select(a == y, grad, -grad));
+  }
+  template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return zero_of(grad); }
+};
+
 struct Div {
   static constexpr const char* name = "div";
   static constexpr Domain domain = Domain::floating;
@@ -25,6 +54,81 @@ struct Div {
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return a / b; }
   template <class T> CAPSTAN_HD static T left(T grad, T, T b, T) { return grad / b; }
   template <class T> CAPSTAN_HD static T right(T grad, T, T b, T y) { return -(grad * y / b); }
+};
+
+struct FloorDivide {
+  static constexpr const char* name = "floor_divide";
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsNothing;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return floor_divide(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return zero_of(grad); }
+  template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return zero_of(grad); }
+};
+
+struct Fmax {
+  static constexpr const char* name = "fmax";
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
+  // the other where one is NaN
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a >= b, a, select(b == b, b, a)); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
+    return select(a > b, grad, select(a == b, grad * T(0.5), select(b == b, T(0), grad)));
+  }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) {
+    return select(b > a, grad, select(a == b, grad * T(0.5), select(a == a, T(0), grad)));
+  }
+};
+
+struct Fmin {
+  static constexpr const char* name = "fmin";
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a <= b, a, select(b == b, b, a)); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
+    return select(a < b, grad, select(a == b, grad * T(0.5), select(b == b, T(0), grad)));
+  }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) {
+    return select(b < a, grad, select(a == b, grad * T(0.5), select(a == a, T(0), grad)));
+  }
+};
+
+struct Fmod {
+  static constexpr const char* name = "fmod";
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return fmod(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T y) {
+    return -(grad * round((a - y) / b));  // the quotient that was taken, free of the rounding of a/b
+  }
+};
+
+struct Hypot {
+  static constexpr const char* name = "hypot";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsA | kReadsResult, right_reads = kReadsB | kReadsResult;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return hypot(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T, T y) { return grad * (a / or_one(y)); }
+  template <class T> CAPSTAN_HD static T right(T grad, T, T b, T y) { return grad * (b / or_one(y)); }
+
+ private:
+  template <class T> CAPSTAN_HD static T or_one(T y) { return select(y == T(0), T(1), y); }
+};
+
+struct Logaddexp {
+  static constexpr const char* name = "logaddexp";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) {
+    // equal infinities have no difference
+    return a == b ? a + T(0.69314718055994531) : select(a > b, a, b) + log1p(exp(-abs(a - b)));
+  }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * sigmoid(a - b); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * sigmoid(b - a); }
 };
 
 struct Maximum {
@@ -63,9 +167,18 @@ struct Mul {
   template <class T> CAPSTAN_HD static T right(T grad, T a, T, T) { return grad * a; }
 };
 
+/// Has no gradient.
+struct Nextafter {
+  static constexpr const char* name = "nextafter";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return nextafter(a, b); }
+};
+
 struct Pow {
   static constexpr const char* name = "pow";
   static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return pow(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
@@ -77,6 +190,16 @@ struct Pow {
   }
 };
 
+struct Remainder {
+  static constexpr const char* name = "remainder";
+  static constexpr Domain domain = Domain::numbers;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return remainder(a, b); }
+  template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T y) { return -(grad * round((a - y) / b)); }
+};
+
 struct Sub {
   static constexpr const char* name = "sub";
   static constexpr Domain domain = Domain::numbers;
@@ -86,6 +209,25 @@ struct Sub {
   template <class T> CAPSTAN_HD static T right(T grad, T, T, T) { return -grad; }
 };
 
-using BinaryOps = std::tuple<Add, Div, Maximum, Minimum, Mul, Pow, Sub>;  // alphabetical
+struct Xlogy {
+  static constexpr const char* name = "xlogy";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) {
+    return a == T(0) ? select(b == b, T(0), b) : a * log(b);
+  }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * log(or_one(a, b)); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * a / or_one(a, b); }
+
+ private:
+  /// 1 where a is 0 and log(b) is not finite: the gradients shall be 0 there.
+  template <class T> CAPSTAN_HD static T or_one(T a, T b) {
+    return select(a == T(0), select(b <= T(0), T(1), b), b);
+  }
+};
+
+using BinaryOps = std::tuple<Add, Atan2, Copysign, Div, FloorDivide, Fmax, Fmin, Fmod, Hypot, Logaddexp, Maximum,
+                             Minimum, Mul, Nextafter, Pow, Remainder, Sub, Xlogy>;  // alphabetical
 
 }  // namespace capstan::kernels

@@ -1,13 +1,22 @@
 #pragma once
-// Positions in the lists of rows: what a Backend table is indexed with.
+// The lists of rows, and positions in them: what a Backend table is indexed with.
 #include <cstdint>
 #include <tuple>
 #include <utility>
 
+#include "lib/kernels/activation_ops.hpp"
 #include "lib/kernels/binary_ops.hpp"
+#include "lib/kernels/parametric_ops.hpp"
+#include "lib/kernels/rounding_ops.hpp"
+#include "lib/kernels/special_ops.hpp"
+#include "lib/kernels/trigonometric_ops.hpp"
 #include "lib/kernels/unary_ops.hpp"
 
 namespace capstan::kernels {
+
+using UnaryOps = decltype(std::tuple_cat(std::declval<ActivationOps>(), std::declval<ArithmeticOps>(),
+                                         std::declval<RoundingOps>(), std::declval<SpecialOps>(),
+                                         std::declval<TrigonometricOps>()));
 
 template <class Op, class... Ops> constexpr int position_in(std::tuple<Ops...>*) {
   int at = 0;
@@ -16,10 +25,19 @@ template <class Op, class... Ops> constexpr int position_in(std::tuple<Ops...>*)
 }
 template <class Op> inline constexpr int kUnaryId = position_in<Op>(static_cast<UnaryOps*>(nullptr));
 template <class Op> inline constexpr int kBinaryId = position_in<Op>(static_cast<BinaryOps*>(nullptr));
+template <class Op> inline constexpr int kParametricId = position_in<Op>(static_cast<ParametricOps*>(nullptr));
 inline constexpr int kUnaryCount = std::tuple_size_v<UnaryOps>;
 inline constexpr int kBinaryCount = std::tuple_size_v<BinaryOps>;
+inline constexpr int kParametricCount = std::tuple_size_v<ParametricOps>;
 
+template <class Op> constexpr Evaluate evaluate_of() {
+  if constexpr (requires { Op::evaluate; }) return Op::evaluate;
+  else return Evaluate::lanes;
+}
+
+enum class Bitwise : std::uint8_t { both, either, one, inverse, left_shift, right_shift };  // inverse: of a alone
 enum class Compare : std::uint8_t { equal, not_equal, less, less_equal };
-enum class Reduction : std::uint8_t { sum, max, min, all, any };
+enum class Predicate : std::uint8_t { nan, infinite, finite };
+enum class Reduction : std::uint8_t { sum, prod, max, min, all, any };
 
 }  // namespace capstan::kernels

@@ -20,9 +20,11 @@ CAPSTAN_HD std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> 
   return counter;
 }
 
-/// Block number `block` of the stream `seed`.
-CAPSTAN_HD std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64_t block) {
-  return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0},
+/// Block number `block` of a stream: the seed is the key, the block the lower half of the counter, the stream the upper.
+CAPSTAN_HD std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::uint64_t block,
+                                                     std::uint64_t stream = 0) {
+  return philox4x32({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
+                     static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                     {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
 

@@ -1,11 +1,18 @@
 #pragma once
 // Operations of one operand: one struct each. Compiled by g++ for scalars, SIMD lanes and tensors, and by nvcc.
-// A row gives the forward value, the gradient, what the gradient needs and which types it takes.
+// A row gives the forward value, the gradient, what the gradient needs and which types it takes. Here: arithmetic,
+// exponentials and logarithms; other families have files of their own, and op_list.hpp joins the lists.
 #include <tuple>
 
 #include "lib/kernels/host_device.hpp"
 
 namespace capstan::kernels {
+
+/// No overflow, and no digits lost on either side.
+template <class T> CAPSTAN_HD T sigmoid(T x) {
+  const T z = exp(-abs(x));  // in (0, 1]
+  return select(x >= T(0), T(1), z) / (T(1) + z);
+}
 
 struct Abs {
   static constexpr const char* name = "abs";
@@ -17,6 +24,15 @@ struct Abs {
   }
 };
 
+struct Cbrt {
+  static constexpr const char* name = "cbrt";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::output;
+  static constexpr Evaluate evaluate = Evaluate::scalar;
+  template <class T> CAPSTAN_HD static T forward(T x) { return cbrt(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad / (T(3) * y * y); }
+};
+
 struct Exp {
   static constexpr const char* name = "exp";
   static constexpr Domain domain = Domain::floating;
@@ -25,12 +41,69 @@ struct Exp {
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y; }
 };
 
+struct Exp2 {
+  static constexpr const char* name = "exp2";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::output;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) { return exp2(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y * T(0.69314718055994531); }
+};
+
+struct Expm1 {
+  static constexpr const char* name = "expm1";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::input;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) { return expm1(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * exp(x); }
+};
+
 struct Log {
   static constexpr const char* name = "log";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   template <class T> CAPSTAN_HD static T forward(T x) { return log(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / x; }
+};
+
+struct Log10 {
+  static constexpr const char* name = "log10";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::input;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) { return log10(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(2.3025850929940457)); }
+};
+
+struct Log1p {
+  static constexpr const char* name = "log1p";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::input;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) { return log1p(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (T(1) + x); }
+};
+
+struct Log2 {
+  static constexpr const char* name = "log2";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::input;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) { return log2(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(0.69314718055994531)); }
+};
+
+struct Logit {
+  static constexpr const char* name = "logit";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr Saves saves = Saves::input;
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x) {
+    // around 1/2 the logarithms cancel; 2x - 1 is exact there
+    return select(abs(x - T(0.5)) < T(0.25), T(2) * atanh(T(2) * x - T(1)), log(x) - log1p(-x));
+  }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * (T(1) - x)); }
 };
 
 struct Neg {
@@ -49,22 +122,19 @@ struct Reciprocal {
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return -(grad * y * y); }
 };
 
-struct Relu {
-  static constexpr const char* name = "relu";
-  static constexpr Domain domain = Domain::numbers;
+struct Rsqrt {
+  static constexpr const char* name = "rsqrt";
+  static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  template <class T> CAPSTAN_HD static T forward(T x) { return select(x < T(0), T(0), x); }  // NaN stays
-  template <class T> CAPSTAN_HD static T backward(T grad, T y) { return select(y <= T(0), T(0), grad); }
+  template <class T> CAPSTAN_HD static T forward(T x) { return T(1) / sqrt(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * T(-0.5) * y * y * y; }
 };
 
 struct Sigmoid {
   static constexpr const char* name = "sigmoid";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  template <class T> CAPSTAN_HD static T forward(T x) {
-    const T z = exp(-abs(x));  // in (0, 1]: cannot overflow
-    return select(x >= T(0), T(1), z) / (T(1) + z);
-  }
+  template <class T> CAPSTAN_HD static T forward(T x) { return sigmoid(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y * (T(1) - y); }
 };
 
@@ -84,14 +154,7 @@ struct Square {
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return T(2) * x * grad; }
 };
 
-struct Tanh {
-  static constexpr const char* name = "tanh";
-  static constexpr Domain domain = Domain::floating;
-  static constexpr Saves saves = Saves::output;
-  template <class T> CAPSTAN_HD static T forward(T x) { return tanh(x); }
-  template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * (T(1) - y * y); }
-};
-
-using UnaryOps = std::tuple<Abs, Exp, Log, Neg, Reciprocal, Relu, Sigmoid, Sqrt, Square, Tanh>;  // alphabetical
+using ArithmeticOps = std::tuple<Abs, Cbrt, Exp, Exp2, Expm1, Log, Log10, Log1p, Log2, Logit, Neg, Reciprocal, Rsqrt,
+                                 Sigmoid, Sqrt, Square>;  // alphabetical
 
 }  // namespace capstan::kernels

@@ -14,6 +14,7 @@ struct SgdOptions {
   double momentum = 0;  ///< 0 <= momentum
   bool nesterov = false;
   double weight_decay = 0;  ///< adds weight_decay * parameter to the gradient
+  bool lazy = false;        ///< of gradients held as row slices, change only those rows; see ops/update.hpp
 };
 
 /// Stochastic gradient descent. v = momentum*v + g; p -= learning_rate*v (Nesterov: p -= learning_rate*(g + momentum*v)).
@@ -40,6 +41,7 @@ class Sgd {
 struct AdamOptions {
   double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weight_decay = 0;  ///< adds weight_decay * parameter to the gradient
+  bool lazy = false;        ///< of gradients held as row slices, change only those rows; see ops/update.hpp
 };
 
 /// Adam (Kingma, Ba 2015, algorithm 1).

@@ -40,6 +40,9 @@ using kernels::SgdStep;
 template <class T> struct FloatKernels {
   void (*unary[kernels::kUnaryCount])(const T* x, T* y, std::int64_t count);
   void (*unary_backward[kernels::kUnaryCount])(const T* grad, const T* saved, T* out, std::int64_t count);
+  void (*parametric[kernels::kParametricCount])(const T* x, double p, double q, T* y, std::int64_t count);
+  void (*parametric_backward[kernels::kParametricCount])(const T* grad, const T* x, double p, double q, T* out,
+                                                         std::int64_t count);
   // steps are 1, or 0 for one value against all
   void (*binary[kernels::kBinaryCount])(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
                                         std::int64_t count);
@@ -47,6 +50,10 @@ template <class T> struct FloatKernels {
   T (*max)(const T* x, std::int64_t count);  // count >= 1; NaN if there is one
   T (*min)(const T* x, std::int64_t count);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
+  // sums of x - shift and of its square, in double: of one row; added to those of each column
+  void (*spread)(const T* x, T shift, std::int64_t count, double* first, double* second);
+  void (*spread_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                      std::int64_t count, double* first, double* second);
   void (*max_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   void (*min_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   T (*logsumexp)(const T* x, std::int64_t count);

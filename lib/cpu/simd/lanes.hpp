@@ -126,15 +126,6 @@ template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(ke
 
 #endif
 
-/// xsimd's pow loses digits as the exponent grows, so this one asks the C library for each lane.
-template <class T> CAPSTAN_INLINE Lanes<T> pow(Lanes<T> x, Lanes<T> y) {
-  T a[Lanes<T>::size], b[Lanes<T>::size];
-  x.store(a);
-  y.store(b);
-  for (int i = 0; i < Lanes<T>::size; ++i) a[i] = kernels::pow(a[i], b[i]);
-  return Lanes<T>::load(a);
-}
-
 #if CAPSTAN_HAS_XSIMD && defined(__AVX2__) && !defined(__AVX512F__)
 CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
   alignas(32) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};

@@ -1,43 +1,7 @@
-// Loops over contiguous values, built from the rules. Included by kernels_*.cpp behind lanes.hpp.
+// Further loops over contiguous values: sums, extremes, softmax, optimizers. Included by kernels_*.cpp behind
+// rule_loops.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
-
-template <class Op, class T> void unary(const T* x, T* y, std::int64_t count) {
-  using L = Lanes<T>;
-  std::int64_t i = 0;
-  for (; i + L::size <= count; i += L::size) Op::forward(L::load(x + i)).store(y + i);
-  if (i < count) store_part(Op::forward(load_part(x + i, count - i)), y + i, count - i);
-}
-
-template <class Op, class T> void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
-  using L = Lanes<T>;
-  if constexpr (Op::saves == kernels::Saves::nothing) saved = grad;
-  std::int64_t i = 0;
-  for (; i + L::size <= count; i += L::size) Op::backward(L::load(grad + i), L::load(saved + i)).store(out + i);
-  if (i < count)
-    store_part(Op::backward(load_part(grad + i, count - i), load_part(saved + i, count - i)), out + i, count - i);
-}
-
-template <class Op, class T, bool OneA, bool OneB>
-CAPSTAN_INLINE void binary_loop(const T* a, const T* b, T* y, std::int64_t count) {
-  using L = Lanes<T>;
-  const L a0(*a), b0(*b);
-  std::int64_t i = 0;
-  for (; i + L::size <= count; i += L::size)
-    Op::forward(OneA ? a0 : L::load(a + i), OneB ? b0 : L::load(b + i)).store(y + i);
-  if (i < count)
-    store_part(Op::forward(OneA ? a0 : load_part(a + i, count - i), OneB ? b0 : load_part(b + i, count - i)), y + i,
-               count - i);
-}
-
-template <class Op, class T>
-void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count) {
-  if (count <= 0) return;
-  if (a_step != 0 && b_step != 0) binary_loop<Op, T, false, false>(a, b, y, count);
-  else if (a_step != 0) binary_loop<Op, T, false, true>(a, b, y, count);
-  else if (b_step != 0) binary_loop<Op, T, true, false>(a, b, y, count);
-  else binary_loop<Op, T, true, true>(a, b, y, count);
-}
 
 template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
@@ -125,6 +89,38 @@ void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t r
       for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
     }
   }
+}
+
+// In double, sixteen sums side by side, which the compiler keeps in registers.
+template <class T> void spread(const T* x, T shift, std::int64_t count, double* first, double* second) {
+  constexpr int kSide = 16;
+  const auto center = static_cast<double>(shift);
+  double sums[kSide] = {}, squares[kSide] = {};
+  const auto add = [&](T value, std::int64_t k) {
+    const double distance = static_cast<double>(value) - center;
+    sums[k] += distance;
+    squares[k] += distance * distance;
+  };
+  std::int64_t i = 0;
+  for (; i + kSide <= count; i += kSide)
+    for (std::int64_t k = 0; k < kSide; ++k) add(x[i + k], k);
+  for (std::int64_t k = 0; i + k < count; ++k) add(x[i + k], k);
+  for (int width = kSide / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) sums[k] += sums[k + width], squares[k] += squares[k + width];
+  *first = sums[0];
+  *second = squares[0];
+}
+
+template <class T>
+void spread_rows(const T* __restrict__ rows, std::int64_t row_step, std::int64_t row_count,
+                 const T* __restrict__ shifts, std::int64_t count, double* __restrict__ first,
+                 double* __restrict__ second) {
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
+    for (std::int64_t j = 0; j < count; ++j) {
+      const double distance = static_cast<double>(rows[j]) - static_cast<double>(shifts[j]);
+      first[j] += distance;
+      second[j] += distance * distance;
+    }
 }
 
 template <class Op, class T>

@@ -2,16 +2,20 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-template <class T, class... Unary, class... Binary>
-constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Binary...>*) {
+template <class T, class... Unary, class... Parametric, class... Binary>
+constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Parametric...>*, std::tuple<Binary...>*) {
   return {
       .unary = {&unary<Unary, T>...},
       .unary_backward = {&unary_backward<Unary, T>...},
+      .parametric = {&parametric<Parametric, T>...},
+      .parametric_backward = {&parametric_backward<Parametric, T>...},
       .binary = {&binary<Binary, T>...},
       .sum = &sum<T>,
       .max = &extreme<kernels::Maximum, T>,
       .min = &extreme<kernels::Minimum, T>,
       .add_rows = &add_rows<T>,
+      .spread = &spread<T>,
+      .spread_rows = &spread_rows<T>,
       .max_rows = &extreme_rows<kernels::Maximum, T>,
       .min_rows = &extreme_rows<kernels::Minimum, T>,
       .logsumexp = &logsumexp<T>,
@@ -30,7 +34,8 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Binary.
 }
 
 template <class T> constexpr FloatKernels<T> make_kernels() {
-  return make_kernels<T>(static_cast<kernels::UnaryOps*>(nullptr), static_cast<kernels::BinaryOps*>(nullptr));
+  return make_kernels<T>(static_cast<kernels::UnaryOps*>(nullptr), static_cast<kernels::ParametricOps*>(nullptr),
+                         static_cast<kernels::BinaryOps*>(nullptr));
 }
 
 }  // namespace

@@ -1,0 +1,135 @@
+#pragma once
+// How rows of lib/kernels become differentiable operations: check, compute, record.
+#include "autograd/ops.hpp"
+#include "autograd/rule_value.hpp"
+
+namespace capstan::autograd {
+
+using kernels::Domain;
+using kernels::Saves;
+
+[[noreturn]] void wrong_type(const char* op, Domain domain, DType dtype, Where where);
+void check_domain(const char* op, Domain domain, DType dtype, Where where);
+/// A number as a tensor of shape [] and of x's type.
+Tensor like(const char* op, const Tensor& x, Scalar value, Where where);
+
+// --- one operand ---
+
+template <class Op>
+void unary_replay(Replay& r) {
+  const Tensor& saved = Op::saves == Saves::nothing ? r.grad() : r.saved(0);
+  if (listening()) {
+    r.give(0, Op::backward(Value(r.grad(), r.where()), Value(saved, r.where())).take());
+    return;
+  }
+  const Tensor grad = dense(r.grad(), r.where()), value = dense(saved, r.where());
+  Tensor out = result_like(*grad.impl(), r.where());
+  backend_of(*grad.impl(), r.where()).unary_backward(kernels::kUnaryId<Op>, *grad.impl(), *value.impl(), *out.impl());
+  r.give(0, std::move(out));
+}
+
+template <class Op>
+Tensor unary(const Tensor& x, Where where) {
+  const TensorImpl& impl = core::defined(Op::name, x, where);
+  check_domain(Op::name, Op::domain, impl.dtype, where);
+  Tensor out = result_like(impl, where);
+  backend_of(impl, where).unary(kernels::kUnaryId<Op>, impl, *out.impl());
+  if constexpr (Op::saves == Saves::nothing) record(Op::name, where, &unary_replay<Op>, {&x}, {&out}, {});
+  else record(Op::name, where, &unary_replay<Op>, {&x}, {&out}, {Op::saves == Saves::input ? &x : &out});
+  return out;
+}
+
+// --- one operand and two numbers ---
+
+struct Parameters {
+  double p, q;
+};
+
+template <class Op>
+void parametric_replay(Replay& r) {
+  const auto [p, q] = r.attributes<Parameters>();
+  const Where where = r.where();
+  if (listening()) {
+    r.give(0, Op::backward(Value(r.grad(), where), Value(r.saved(0), where), Value(p), Value(q)).take());
+    return;
+  }
+  const Tensor grad = dense(r.grad(), where), x = dense(r.saved(0), where);
+  Tensor out = result_like(*grad.impl(), where);
+  backend_of(*grad.impl(), where)
+      .parametric_backward(kernels::kParametricId<Op>, p, q, *grad.impl(), *x.impl(), *out.impl());
+  r.give(0, std::move(out));
+}
+
+template <class Op>
+Tensor parametric(const Tensor& x, Parameters parameters, Where where) {
+  const TensorImpl& impl = core::defined(Op::name, x, where);
+  check_domain(Op::name, Domain::floating, impl.dtype, where);
+  Tensor out = result_like(impl, where);
+  backend_of(impl, where).parametric(kernels::kParametricId<Op>, parameters.p, parameters.q, impl, *out.impl());
+  record(Op::name, where, &parametric_replay<Op>, {&x}, {&out}, {&x}, parameters);
+  return out;
+}
+
+// --- two operands ---
+
+struct BinaryShapes {
+  Shape a, b;
+};
+
+/// Shape and operands of one type; `a` and `b` are replaced if they must be converted.
+struct Operands {
+  const Tensor *a, *b;
+  Tensor converted_a, converted_b;
+  Shape shape;
+
+  Operands(const char* op, const Tensor& x, const Tensor& y, Where where);
+  DType dtype() const { return a->impl()->dtype; }
+
+ private:
+  void convert(const char* op, Where where);
+};
+
+/// `Shapes` is BinaryShapes if an operand was stretched, else NoAttributes.
+template <class Op, class Shapes>
+void binary_replay(Replay& r) {
+  // saved: those of a, b and the result that some needed side reads; the others are undefined
+  const Where where = r.where();
+  const Value grad(r.grad(), where), a(r.saved(0), where), b(r.saved(1), where), y(r.saved(2), where);
+  const auto give = [&](int input, Tensor gradient) {
+    if constexpr (!std::is_empty_v<Shapes>) {
+      const auto shapes = r.attributes<Shapes>();
+      gradient = sum_to(gradient, input == 0 ? shapes.a : shapes.b, where);
+    }
+    r.give(input, std::move(gradient));
+  };
+  if (r.needs(0)) give(0, Op::left(grad, a, b, y).take());
+  if (r.needs(1)) give(1, Op::right(grad, a, b, y).take());
+}
+
+template <class Op>
+Tensor binary(const Tensor& x, const Tensor& y, Where where) {
+  const Rollback rollback;  // conversions are recorded before the rest is known to work
+  const Operands operands(Op::name, x, y, where);
+  check_domain(Op::name, Op::domain, operands.dtype(), where);
+  const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
+  Tensor out = result_like(a, operands.shape, a.dtype, where);
+  backend_of(a, where).binary(kernels::kBinaryId<Op>, a, b, *out.impl());
+  if (attended()) {
+    const Tensor none;
+    const Tensor* left[] = {operands.a};
+    const Tensor* right[] = {operands.b};
+    const unsigned reads =
+        (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
+    const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
+                                                        reads & kernels::kReadsB ? operands.b : &none,
+                                                        reads & kernels::kReadsResult ? &out : &none};
+    if (a.shape == b.shape)
+      record(Op::name, where, &binary_replay<Op, NoAttributes>, {operands.a, operands.b}, {&out}, saved);
+    else
+      record(Op::name, where, &binary_replay<Op, BinaryShapes>, {operands.a, operands.b}, {&out}, saved,
+             BinaryShapes{a.shape, b.shape});
+  }
+  return out;
+}
+
+}  // namespace capstan::autograd

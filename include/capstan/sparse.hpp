@@ -1,0 +1,27 @@
+#pragma once
+// Gradients of a few rows of a large table.
+//
+// The gradient of `gather(table, indices)` is zero in every row that was not looked up. Such a gradient is kept as row
+// slices: an ordinary tensor as far as anyone can see, which holds only those rows until somebody needs all of it. The
+// optimizers read the slices; any other operation fills in the zeros first, once, and costs the memory then.
+#include <capstan/tensor.hpp>
+
+namespace capstan CAPSTAN_PUBLIC {
+
+/// Row `indices[i]` of the tensor is the sum of all `values[j]` with indices[j] = indices[i]; every other row is zero.
+struct RowSlices {
+  Tensor indices;  ///< int64, [n]; in any order, may repeat
+  Tensor values;   ///< [n, ...]: the tensor's type, its axes behind the first
+};
+
+/// Whether a tensor is held as row slices just now.
+bool has_row_slices(const Tensor& x) noexcept;
+/// The slices of a tensor held so. Throws Error if it is not.
+RowSlices row_slices(const Tensor& x, Where where = Where::current());
+/// The same with each row once, in ascending order; equal rows are added up in their order.
+RowSlices coalesce(const RowSlices& slices, Where where = Where::current());
+/// A tensor of that shape held as slices. Not recorded.
+/// Throws ShapeError  values are not [n, shape[1], ...]    DTypeError  indices are not int64     IndexError  out of range
+Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where = Where::current());
+
+}  // namespace capstan

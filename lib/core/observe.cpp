@@ -1,0 +1,212 @@
+#include "lib/core/observe.hpp"
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <tuple>
+#include <vector>
+
+namespace capstan::core {
+
+constinit std::atomic<unsigned> observers{0};
+
+namespace {
+
+using OriginKey = std::tuple<const char*, const char*, std::uint_least32_t, bool>;  // operation, file, line, replay
+
+struct Registry {
+  std::shared_mutex mutex;  // held shared while watchers are told
+  std::vector<Watcher*> watchers;
+  std::mutex memory_mutex;
+  std::vector<MemoryWatcher*> memory_watchers;
+  std::uint32_t memory_periods = 0;  // times that a memory watcher was added
+  std::mutex origins_mutex;
+  std::map<OriginKey, Origin> origins;  // tensors point into it
+};
+
+/// Never destroyed, so that tensors with static lifetime may go at any time.
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+constinit std::atomic<std::uint32_t> clock_periods{0};  // times that a watcher was added
+constinit std::atomic<int> threads_seen{0};
+
+/// What is known of the calling thread.
+struct ThreadState {
+  std::int64_t start = 0;           // of the operation that runs; 0: none is known to
+  std::uint32_t start_period = 0;   // a start from an earlier period is worth nothing
+  int number = 0;                   // 0: not seen yet
+  bool telling = false;             // what watchers compute is not watched
+  const char* replayed = nullptr;   // the operation whose gradient runs
+  std::int64_t own = 0;             // nanoseconds in reported operations
+  std::int64_t watching = 0;        // nanoseconds in watchers
+  std::int64_t reports = 0;
+};
+constinit thread_local ThreadState this_thread;
+
+/// While one lives, this thread reports nothing.
+class Telling {
+ public:
+  explicit Telling(std::int64_t begin) noexcept : begin_(begin) { this_thread.telling = true; }
+  ~Telling() {
+    this_thread.telling = false;
+    this_thread.watching += nanoseconds() - begin_;
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  std::int64_t begin_;
+};
+
+/// One for each operation and line.
+const Origin* origin_of(const Operation& operation) {
+  Registry& all = registry();
+  const OriginKey key(operation.op, operation.where.file_name(), operation.where.line(), operation.backward);
+  const std::lock_guard lock(all.origins_mutex);
+  return &all.origins.try_emplace(key, Origin{operation.op, operation.where, operation.backward}).first->second;
+}
+
+/// Writes on results where they come from, for messages about what becomes of them.
+void label(const Operation& operation) {
+  const Origin* origin = nullptr;
+  for (const Tensor* output : operation.outputs) {
+    TensorImpl* impl = output->impl();
+    if (impl == nullptr) continue;
+    // a gradient that is only passed on keeps its origin
+    if (operation.backward && impl->references.load(std::memory_order_relaxed) != 1) continue;
+    if (origin == nullptr) origin = origin_of(operation);
+    impl->origin.store(origin, std::memory_order_relaxed);
+  }
+}
+
+void tell(const Operation& operation, std::int64_t begin, std::int64_t end, std::int64_t own, bool composed) {
+  ThreadState& me = this_thread;
+  if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
+  me.start = 0;
+  me.own += own;
+  ++me.reports;
+  const Telling telling(end);
+  label(operation);
+  if ((observers.load(std::memory_order_relaxed) & kWatchOperations) == 0) return;
+  Registry& all = registry();
+  const std::shared_lock lock(all.mutex);
+  const Event event{operation, begin, end, own, me.number, me.replayed, composed};
+  for (Watcher* watcher : all.watchers) watcher->see(event);
+}
+
+}  // namespace
+
+std::int64_t nanoseconds() noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+// --- operations ---
+
+void operation_starts() noexcept {
+  ThreadState& me = this_thread;
+  const std::uint32_t period = clock_periods.load(std::memory_order_relaxed);
+  if (me.telling || (me.start != 0 && me.start_period == period)) return;
+  me.start = nanoseconds();
+  me.start_period = period;
+}
+
+void operation_ends(const Operation& operation) {
+  const ThreadState& me = this_thread;
+  if (me.telling) return;
+  const std::int64_t end = nanoseconds();
+  const bool timed = me.start != 0 && me.start_period == clock_periods.load(std::memory_order_relaxed);
+  const std::int64_t begin = timed ? me.start : end;  // views compute nothing
+  tell(operation, begin, end, end - begin, false);
+}
+
+ReplayWatch::ReplayWatch(const char* op) noexcept
+    : outer_(this_thread.replayed),
+      begin_(nanoseconds()),
+      own_before_(this_thread.own),
+      watching_before_(this_thread.watching),
+      reports_before_(this_thread.reports) {
+  this_thread.replayed = op;
+  this_thread.start = 0;
+}
+
+ReplayWatch::~ReplayWatch() { this_thread.replayed = outer_; }
+
+void ReplayWatch::ends(const Operation& operation) {
+  ThreadState& me = this_thread;
+  me.replayed = outer_;
+  if (me.telling) return;
+  const std::int64_t end = nanoseconds();
+  const std::int64_t own = end - begin_ - (me.own - own_before_) - (me.watching - watching_before_);
+  tell(operation, begin_, end, own > 0 ? own : 0, me.reports != reports_before_);
+}
+
+void add_watcher(Watcher& watcher, bool last) {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  all.watchers.insert(last ? all.watchers.end() : all.watchers.begin(), &watcher);
+  clock_periods.fetch_add(1, std::memory_order_relaxed);
+  observers.fetch_or(kWatchOperations, std::memory_order_relaxed);
+}
+
+void remove_watcher(Watcher& watcher) noexcept {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  std::erase(all.watchers, &watcher);
+  if (all.watchers.empty()) observers.fetch_and(~kWatchOperations, std::memory_order_relaxed);
+}
+
+// --- memory ---
+
+namespace {
+
+/// Of elements. Blocks of tensors held as row slices have none.
+std::int64_t bytes_in(const Storage& storage) noexcept {
+  return storage.block_bytes > kStorageHeader ? storage.block_bytes - kStorageHeader : 0;
+}
+
+}  // namespace
+
+void add_memory_watcher(MemoryWatcher& watcher) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.memory_mutex);
+  all.memory_watchers.push_back(&watcher);
+  watcher.since_ = ++all.memory_periods;
+  observers.fetch_or(kWatchMemory, std::memory_order_relaxed);
+}
+
+void remove_memory_watcher(MemoryWatcher& watcher) noexcept {
+  Registry& all = registry();
+  const std::lock_guard lock(all.memory_mutex);
+  std::erase(all.memory_watchers, &watcher);
+  if (all.memory_watchers.empty()) observers.fetch_and(~kWatchMemory, std::memory_order_relaxed);
+}
+
+void storage_made(Storage& storage, Where where) noexcept {
+  if ((observers.load(std::memory_order_relaxed) & kWatchMemory) == 0) return;
+  Registry& all = registry();
+  const std::lock_guard lock(all.memory_mutex);
+  if (all.memory_watchers.empty()) return;
+  storage.made_at = where;
+  storage.watched_since = all.memory_periods;
+  for (MemoryWatcher* watcher : all.memory_watchers) {
+    try {
+      watcher->made(where, bytes_in(storage));
+    } catch (const std::bad_alloc&) {  // this watcher misses a block
+    }
+  }
+}
+
+void storage_gone(const Storage& storage) noexcept {
+  Registry& all = registry();
+  const std::lock_guard lock(all.memory_mutex);
+  for (MemoryWatcher* watcher : all.memory_watchers)
+    if (watcher->since_ <= storage.watched_since) watcher->gone(storage.made_at, bytes_in(storage));
+}
+
+}  // namespace capstan::core

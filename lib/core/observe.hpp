@@ -1,0 +1,106 @@
+#pragma once
+// What debugging sees: operations, each of which says when it starts and what it has made, and blocks of memory.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/core/tensor_impl.hpp"
+
+namespace capstan::core {
+
+/// One operation that has just run, or the replay of one.
+struct Operation {
+  const char* op;  // lives as long as the program
+  Where where;
+  std::span<const Tensor* const> inputs;   // of a replay: the gradients that came in, then what had been saved
+  std::span<const Tensor* const> outputs;  // of a replay: the gradients for the inputs
+  bool backward = false;
+  std::size_t incoming = 0;  // of a replay: so many of the inputs are gradients
+};
+
+/// The kinds of watchers that are on; 0 as a rule, and then an operation costs one load and a branch.
+extern constinit std::atomic<unsigned> observers;
+inline constexpr unsigned kWatchOperations = 1, kWatchMemory = 2;
+inline bool observed() noexcept { return __builtin_expect(observers.load(std::memory_order_relaxed) != 0, false); }
+
+// --- what operations call ---
+
+/// Starts the clock of the next operation to be reported on this thread.
+void operation_starts() noexcept;
+inline void note_start() noexcept {
+  if (observed()) operation_starts();
+}
+/// Tells all watchers. May throw NumericError.
+void operation_ends(const Operation& operation);
+
+/// A tensor made from nothing, by an operation that tapes never see.
+inline void note_made(const char* op, const Tensor& made, Where where) {
+  if (!observed()) return;
+  const Tensor* const outputs[] = {&made};
+  operation_ends({op, where, {}, outputs});
+}
+
+/// Around the replay of an operation, made only if somebody watches.
+class ReplayWatch {
+ public:
+  explicit ReplayWatch(const char* op) noexcept;
+  ~ReplayWatch();
+  ReplayWatch(const ReplayWatch&) = delete;
+  ReplayWatch& operator=(const ReplayWatch&) = delete;
+  /// Tells all watchers. May throw NumericError.
+  void ends(const Operation& operation);
+
+ private:
+  const char* outer_;
+  std::int64_t begin_, own_before_, watching_before_, reports_before_;
+};
+
+// --- what watchers are told ---
+
+/// Nanoseconds of the steady clock.
+std::int64_t nanoseconds() noexcept;
+
+struct Event {
+  const Operation& operation;
+  std::int64_t begin, end;  // nanoseconds
+  std::int64_t own;         // the same without the operations in it, and without watching
+  int thread;               // 1, 2, ... in the order they were first seen
+  const char* inside;       // the operation whose gradient is running, or null
+  bool composed;            // it ran others, which were reported by themselves
+};
+
+class Watcher {
+ public:
+  virtual void see(const Event& event) = 0;  // on the operation's thread; what it computes is not watched
+
+ protected:
+  ~Watcher() = default;
+};
+/// `last`: after the others, because it may throw.
+void add_watcher(Watcher& watcher, bool last = false);
+/// When it returns, no thread is telling the watcher anything.
+void remove_watcher(Watcher& watcher) noexcept;
+
+/// One that is told of blocks made after it was added, and when such a block goes.
+class MemoryWatcher {
+ public:
+  virtual void made(Where where, std::int64_t bytes) = 0;
+  virtual void gone(Where where, std::int64_t bytes) noexcept = 0;
+
+ protected:
+  ~MemoryWatcher() = default;
+
+ private:
+  friend void add_memory_watcher(MemoryWatcher&);
+  friend void storage_gone(const Storage&) noexcept;
+  std::uint32_t since_ = 0;
+};
+void add_memory_watcher(MemoryWatcher& watcher);
+void remove_memory_watcher(MemoryWatcher& watcher) noexcept;
+
+/// Called where somebody watches, and where somebody watched when the block was made.
+void storage_made(Storage& storage, Where where) noexcept;
+void storage_gone(const Storage& storage) noexcept;
+
+}  // namespace capstan::core

@@ -1,0 +1,103 @@
+#include <capstan/create.hpp>
+#include <capstan/sparse.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+
+#include "lib/base/text.hpp"
+#include "lib/core/backend.hpp"
+
+namespace capstan {
+namespace core {
+
+Tensor make_sliced(RowSlices slices, const Shape& shape, Where where) {
+  const TensorImpl& values = *slices.values.impl();
+  Tensor result = make_tensor(Shape({0}), values.dtype, values.device(), where);
+  TensorImpl& impl = *result.impl();
+  impl.shape = shape;
+  row_major_strides(shape, impl.strides);
+  impl.data = nullptr;
+  impl.storage->block_bytes = 0;  // the elements, once made, lie elsewhere
+  impl.slices.store(new RowSlices(std::move(slices)), std::memory_order_release);
+  return result;
+}
+
+void fill_in(TensorImpl& impl, Where where) {
+  static constinit std::mutex mutex;  // of several readers one fills in
+  const std::lock_guard lock(mutex);
+  RowSlices* slices = impl.slices.load(std::memory_order_relaxed);
+  if (slices == nullptr) return;
+  const Tensor whole = make_tensor(impl.shape, impl.dtype, impl.device(), where);
+  const Backend& backend = backend_of(impl.device(), where);
+  backend.fill(*whole.impl(), 0);
+  backend.gather_backward(*slices->values.impl(), *slices->indices.impl(), *whole.impl());
+  // the storage keeps its place, since others may be asking it for the device: it borrows the new one's elements
+  retain(whole.impl());
+  impl.storage->context = whole.impl();
+  impl.storage->release = [](void* owner) { core::release(static_cast<TensorImpl*>(owner)); };
+  impl.data = impl.storage->data = whole.impl()->data;
+  impl.slices.store(nullptr, std::memory_order_release);
+  delete slices;
+}
+
+}  // namespace core
+
+bool has_row_slices(const Tensor& x) noexcept {
+  return x.defined() && x.impl()->slices.load(std::memory_order_acquire) != nullptr;
+}
+
+RowSlices row_slices(const Tensor& x, Where where) {
+  core::described("row_slices", x, where);
+  if (!has_row_slices(x))
+    base::fail<Error>(where, "row_slices: the tensor of shape ", x.shape(), " is held whole; ask has_row_slices first.");
+  return *x.impl()->slices.load(std::memory_order_acquire);
+}
+
+RowSlices coalesce(const RowSlices& slices, Where where) {
+  const TensorImpl &indices = core::defined("coalesce", slices.indices, where),
+                   &values = core::defined("coalesce", slices.values, where);
+  const std::int64_t count = indices.numel(), *index = indices.as<std::int64_t>();
+  if (std::is_sorted(index, index + count, std::less_equal<>())) return slices;  // ascending, none twice
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count)), rows, place(order.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [=](std::int64_t a, std::int64_t b) { return index[a] < index[b]; });
+  for (const std::int64_t i : order) {
+    if (rows.empty() || rows.back() != index[i]) rows.push_back(index[i]);
+    place[static_cast<std::size_t>(i)] = static_cast<std::int64_t>(rows.size()) - 1;
+  }
+  std::int64_t sizes[kMaxRank];
+  for (int axis = 0; axis < values.rank(); ++axis) sizes[axis] = values.shape[axis];
+  sizes[0] = static_cast<std::int64_t>(rows.size());
+  const Shape shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(values.rank())), where);
+  Tensor sums = core::make_tensor(shape, values.dtype, values.device(), where);
+  const core::Backend& backend = core::backend_of(values.device(), where);
+  backend.fill(*sums.impl(), 0);
+  const Tensor targets = from_vector(place);
+  backend.gather_backward(values, *targets.impl(), *sums.impl());
+  return {from_vector(rows), std::move(sums)};
+}
+
+Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where) {
+  constexpr const char* op = "from_row_slices";
+  const TensorImpl &indices = core::defined(op, slices.indices, where),
+                   &values = core::defined(op, slices.values, where);
+  if (indices.dtype != DType::int64)
+    base::fail<DTypeError>(where, op, ": the indices are ", indices.dtype, "; they must be int64.");
+  bool fits = shape.rank() >= 1 && indices.rank() == 1 && values.rank() == shape.rank() &&
+              values.shape[0] == indices.shape[0];
+  for (int axis = 1; fits && axis < shape.rank(); ++axis) fits = values.shape[axis] == shape[axis];
+  if (!fits)
+    base::fail<ShapeError>(where, op, ": indices ", indices.shape, " and values ", values.shape,
+                           " do not make a tensor of shape ", shape,
+                           "; they must be [n] and [n, ...] with its axes behind the first.");
+  core::require_same_device(op, values, indices, where);
+  const core::BadIndex bad = core::backend_of(values.device(), where).check_indices(indices, 0, shape[0]);
+  if (bad.position >= 0)
+    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", bad.position, "] is out of range for axis 0 of shape ",
+                           shape, "; it must be in [0, ", shape[0], ").");
+  return core::make_sliced({slices.indices.copy(where), slices.values.copy(where)}, shape, where);
+}
+
+}  // namespace capstan

@@ -1,0 +1,277 @@
+// Running sums and their relatives along an axis. Totals are double for floating elements, 64 bits for integers.
+//
+// Where the axis is the last, each addition waits for the one before it, so several rows run side by side; long rows
+// are cut at fixed places, totalled, and then run from where the parts before them end. Along other axes whole rows of
+// totals advance at once. No result depends on the number of threads.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/core/dispatch.hpp"
+#include "lib/cpu/along.hpp"
+#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/keys.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+using core::Cumulation;
+
+constexpr int kSide = 4;                 // rows side by side
+constexpr std::int64_t kColumns = 256;   // totals that advance at once
+constexpr std::int64_t kFewRows = 16;    // fewer rows than this are cut
+constexpr std::int64_t kPart = 1 << 15;  // into parts of this length
+
+// Running totals: `none` is that of no elements, and `join` adds the total of what comes behind.
+template <class W>
+struct RunningSum {
+  static constexpr bool kJoins = true;
+  W total;
+  static RunningSum none() noexcept { return {0}; }
+  void join(const RunningSum& after) noexcept { total += after.total; }
+  void add(W x) noexcept { total += x; }
+  W value() const noexcept { return total; }
+};
+template <class W>
+struct RunningProduct {
+  static constexpr bool kJoins = false;  // 0 times a part that overflows would be NaN, where elements one by one give 0
+  W total;
+  static RunningProduct none() noexcept { return {1}; }
+  void add(W x) noexcept { total *= x; }
+  W value() const noexcept { return total; }
+};
+/// sum * exp(largest): no exponent is above 0.
+struct RunningLogSumExp {
+  static constexpr bool kJoins = true;
+  double largest, sum;
+  static RunningLogSumExp none() noexcept { return {-std::numeric_limits<double>::infinity(), 0}; }
+  void join(const RunningLogSumExp& after) noexcept {
+    if (after.largest > largest) {
+      sum = sum * std::exp(largest - after.largest) + after.sum;
+      largest = after.largest;
+    } else {  // equal ones apart: the difference of two infinities is NaN
+      sum += after.largest == largest ? after.sum : after.sum * std::exp(after.largest - largest);
+    }
+  }
+  void add(double x) noexcept { join({x, 1}); }
+  double value() const noexcept { return largest + std::log(sum); }
+};
+
+/// Adds *x and writes the total to *y, without or with it.
+template <bool kExclusive, class R, class T>
+void advance(R& running, const T* x, T* y) {
+  using Wide = decltype(running.value());
+  if constexpr (kExclusive) {
+    const T before = static_cast<T>(running.value());
+    running.add(static_cast<Wide>(*x));
+    *y = before;
+  } else {
+    running.add(static_cast<Wide>(*x));
+    *y = static_cast<T>(running.value());
+  }
+}
+
+template <class T>
+struct Strip {
+  const T* x;
+  T* y;
+  std::int64_t count;
+};
+
+template <bool kExclusive, class R, class T>
+void run_side_by_side(R* running, const Strip<T>* strips, std::int64_t count, std::int64_t step) {
+  static_assert(kSide == 4);
+  R a = running[0], b = running[1], c = running[2], d = running[3];
+  const Strip<T>&sa = strips[0], &sb = strips[1], &sc = strips[2], &sd = strips[3];
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t at = i * step;
+    advance<kExclusive>(a, sa.x + at, sa.y + at);
+    advance<kExclusive>(b, sb.x + at, sb.y + at);
+    advance<kExclusive>(c, sc.x + at, sc.y + at);
+    advance<kExclusive>(d, sd.x + at, sd.y + at);
+  }
+  running[0] = a, running[1] = b, running[2] = c, running[3] = d;
+}
+
+/// Up to kSide strips, each from its own total on.
+template <bool kExclusive, class R, class T>
+void run_strips(R* running, const Strip<T>* strips, int strip_count, std::int64_t step) {
+  std::int64_t common = 0;
+  if (strip_count == kSide) {
+    common = strips[0].count;
+    for (int k = 1; k < kSide; ++k) common = std::min(common, strips[k].count);
+    run_side_by_side<kExclusive>(running, strips, common, step);
+  }
+  for (int k = 0; k < strip_count; ++k) {
+    R own = running[k];
+    for (std::int64_t i = common; i < strips[k].count; ++i)
+      advance<kExclusive>(own, strips[k].x + i * step, strips[k].y + i * step);
+  }
+}
+
+/// The total of a strip, by four running ones.
+template <class R, class T>
+R total_of(const Strip<T>& strip, std::int64_t step) {
+  using Wide = decltype(R::none().value());
+  R parts[kSide] = {R::none(), R::none(), R::none(), R::none()};
+  std::int64_t i = 0;
+  for (; i + kSide <= strip.count; i += kSide)
+    for (int k = 0; k < kSide; ++k) parts[k].add(static_cast<Wide>(strip.x[(i + k) * step]));
+  for (; i < strip.count; ++i) parts[0].add(static_cast<Wide>(strip.x[i * step]));
+  for (int k = 1; k < kSide; ++k) parts[0].join(parts[k]);
+  return parts[0];
+}
+
+/// For each of the items, `parts` to a row, the total of its row up to it.
+template <class R, class StripOf>
+void find_starts(R* starts, std::int64_t rows, std::int64_t parts, std::int64_t grain, std::int64_t step,
+                 StripOf strip) {
+  base::parallel_for(rows * parts, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) starts[item] = total_of<R>(strip(item), step);
+  });
+  for (std::int64_t row = 0; row < rows; ++row) {
+    R before = R::none();
+    for (std::int64_t item = row * parts; item < (row + 1) * parts; ++item) {
+      const R own = starts[item];
+      starts[item] = before;
+      before.join(own);
+    }
+  }
+}
+
+template <bool kExclusive, class R, class T>
+void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reverse) {
+  const std::int64_t parts = R::kJoins && rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
+  const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts, step = reverse ? -1 : 1;
+  const std::int64_t grain = (kExpensiveGrain / length / kSide + 1) * kSide;
+  const auto strip = [=](std::int64_t item) {
+    const std::int64_t begin = item % parts * length;
+    const std::int64_t first = item / parts * count + (reverse ? count - 1 - begin : begin);
+    return Strip<T>{x + first, y + first, std::min(length, count - begin)};
+  };
+  core::Scratch<R> starts(parts == 1 ? 0 : items, Where::current());
+  if constexpr (R::kJoins) {
+    if (parts > 1) find_starts(starts.data(), rows, parts, grain, step, strip);
+  }
+  base::parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; item += kSide) {
+      const int side = static_cast<int>(std::min<std::int64_t>(kSide, end - item));
+      R running[kSide] = {R::none(), R::none(), R::none(), R::none()};
+      Strip<T> strips[kSide]{};
+      for (int k = 0; k < side; ++k) {
+        strips[k] = strip(item + k);
+        if (parts > 1) running[k] = starts[item + k];
+      }
+      run_strips<kExclusive>(running, strips, side, step);
+    }
+  });
+}
+
+/// Calls `body(states, first, width, k, row)` for blocks of columns and, in each, for its rows in the order of the
+/// walk: `row` is the k-th, and its elements stand at first .. first+width-1. Columns have states, at first `nothing`.
+template <class State, class Body>
+void walk_columns(const Around& around, bool reverse, State nothing, Body body) {
+  const std::int64_t blocks = (around.inner + kColumns - 1) / kColumns;
+  const std::int64_t work = around.count * std::min(around.inner, kColumns);
+  base::parallel_for(around.outer * blocks, kExpensiveGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t column = item % blocks * kColumns, width = std::min(kColumns, around.inner - column);
+      State states[kColumns];
+      std::fill(states, states + width, nothing);
+      for (std::int64_t k = 0; k < around.count; ++k) {
+        const std::int64_t row = reverse ? around.count - 1 - k : k;
+        body(states, (item / blocks * around.count + row) * around.inner + column, width, k, row);
+      }
+    }
+  });
+}
+
+template <bool kExclusive, class R, class T>
+void run_columns(const T* x, T* y, const Around& around, bool reverse) {
+  const auto body = [=](R* running, std::int64_t first, std::int64_t width, std::int64_t, std::int64_t) {
+    const T* __restrict from = x + first;
+    T* __restrict to = y + first;
+    for (std::int64_t j = 0; j < width; ++j) advance<kExclusive>(running[j], from + j, to + j);
+  };
+  walk_columns(around, reverse, R::none(), body);
+}
+
+template <class R, class T>
+void run_along(const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out) {
+  const Around around(x.shape, axis);
+  const T* from = x.as<T>();
+  T* to = out.as<T>();
+  if (around.inner > 1) {
+    if (exclusive) run_columns<true, R>(from, to, around, reverse);
+    else run_columns<false, R>(from, to, around, reverse);
+  } else {
+    if (exclusive) run_rows<true, R>(from, to, around.outer, around.count, reverse);
+    else run_rows<false, R>(from, to, around.outer, around.count, reverse);
+  }
+}
+
+}  // namespace
+
+void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out) {
+  if (out.numel() == 0) return;
+  const Tensor dense = packed(x);
+  const TensorImpl& from = *dense.impl();
+  if (x.dtype == DType::int64) {  // unsigned totals wrap around, as NumPy's do
+    using Sum = RunningSum<std::uint64_t>;
+    using Product = RunningProduct<std::uint64_t>;
+    if (kind == Cumulation::sum) run_along<Sum, std::int64_t>(from, axis, exclusive, reverse, out);
+    else run_along<Product, std::int64_t>(from, axis, exclusive, reverse, out);
+    return;
+  }
+  core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
+    switch (kind) {
+      case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
+      case Cumulation::product: return run_along<RunningProduct<double>, T>(from, axis, exclusive, reverse, out);
+      case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
+    }
+  });
+}
+
+void cumulative_extreme(bool largest, const TensorImpl& x, int axis, TensorImpl& values, TensorImpl& indices) {
+  if (values.numel() == 0) return;
+  const Tensor dense = packed(x);
+  visit_order(x.dtype, [&]<class Order>(Order) {
+    using Word = typename Order::Word;
+    struct Best {
+      Word key, bits;
+      std::int64_t row;
+    };
+    const Word* from = dense.impl()->as<Word>();
+    Word* to = values.as<Word>();
+    std::int64_t* places = indices.as<std::int64_t>();
+    const auto body = [=](Best* best, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t row) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        const Word bits = from[first + j], key = Order::encode(bits);
+        const Word rank = largest || Order::is_nan(bits) ? key : static_cast<Word>(~key);  // NaN wins either way
+        if (k == 0 || rank >= best[j].key) best[j] = {rank, bits, row};
+        to[first + j] = best[j].bits;
+        places[first + j] = best[j].row;
+      }
+    };
+    walk_columns(Around(x.shape, axis), false, Best{}, body);
+  });
+}
+
+void recur(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, TensorImpl& out) {
+  if (out.numel() == 0) return;
+  const Tensor added = packed(b), factors = packed(a);
+  core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    const T *plus = added.impl()->as<T>(), *times = factors.impl()->as<T>();
+    T* to = out.as<T>();
+    const auto body = [=](double* y, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        const double before = k == 0 ? 0.0 : static_cast<double>(times[first + j]) * y[j];
+        y[j] = static_cast<double>(plus[first + j]) + before;
+        to[first + j] = static_cast<T>(y[j]);
+      }
+    };
+    walk_columns(Around(out.shape, axis), reverse, 0.0, body);
+  });
+}
+
+}  // namespace capstan::on_cpu

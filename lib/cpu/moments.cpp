@@ -1,0 +1,163 @@
+// Means and variances in one go, and what products need for their gradients. Pieces that stay in the cache are read
+// twice: for their mean, then for the distances from it (the corrected two-pass algorithm of Chan, Golub and LeVeque,
+// "Algorithms for computing the sample variance", The American Statistician 37, 1983, which also gives how two pieces
+// become one). Distances are taken from a number of the element type, so that equal values have variance 0 exactly.
+#include <cmath>
+
+#include "lib/core/dispatch.hpp"
+#include "lib/cpu/reducing.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+constexpr std::int64_t kColumnPiece = 256;  // columns, times
+constexpr std::int64_t kColumnRows = 256;   // rows, that stay in the cache
+
+struct Part {
+  double count, mean, squares;  // squares: sum of squared distances from the mean
+};
+
+Part joined(const Part& a, const Part& b) {
+  const double count = a.count + b.count, distance = b.mean - a.mean;
+  return {count, a.mean + distance * (b.count / count),
+          a.squares + b.squares + distance * distance * (a.count * (b.count / count))};
+}
+
+/// From the sums of the distances from `shift` and of their squares.
+Part part_of(double count, double shift, double first, double second) {
+  const double squares = second - first * first / count;
+  return {count, shift + first / count, squares < 0 ? 0 : squares};
+}
+
+/// About the mean; a value of the piece where the sum has overflowed.
+template <class T>
+T shift_of(double sum, double count, T otherwise) {
+  const T mean = static_cast<T>(sum / count);
+  return mean - mean == T(0) ? mean : otherwise;
+}
+
+/// What becomes of a part: the mean, and the variance or its root.
+template <class T>
+struct Results {
+  T *mean, *spread;
+  double correction;
+  bool root;
+
+  void store(std::int64_t i, const Part& part) const {
+    const double divisor = part.count - correction > 0 ? part.count - correction : 0;
+    const double variance = part.squares / divisor;
+    mean[i] = static_cast<T>(part.mean);
+    spread[i] = static_cast<T>(root ? std::sqrt(variance) : variance);
+  }
+};
+
+template <class T>
+void rows_to(const TensorImpl& x, const Split& split, const Results<T>& results) {
+  const auto& simd_kernels = simd().of<T>();
+  const T* from = x.as<T>();
+  reduce_rows<Part>(
+      split.kept.numel(), split.reduced.numel(),
+      [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); },
+      [&](const T* row, std::int64_t n) {
+        const auto count = static_cast<double>(n);
+        const T shift = shift_of(simd_kernels.sum(row, n), count, row[0]);
+        double first, second;
+        simd_kernels.spread(row, shift, n, &first, &second);
+        return part_of(count, static_cast<double>(shift), first, second);
+      },
+      joined, [&](std::int64_t i, const Part& part) { results.store(i, part); });
+}
+
+/// The parts of a block of columns, written to `parts`.
+template <class T>
+void column_parts(const T* from, std::int64_t row_step, std::int64_t height, std::int64_t width, Part* parts) {
+  const auto& simd_kernels = simd().of<T>();
+  const auto count = static_cast<double>(height);
+  T shifts[kColumnPiece];
+  double first[kColumnPiece] = {}, second[kColumnPiece] = {};
+  simd_kernels.add_rows(first, from, row_step, height, width);
+  for (std::int64_t j = 0; j < width; ++j) {
+    shifts[j] = shift_of(first[j], count, from[j]);
+    first[j] = 0;
+  }
+  simd_kernels.spread_rows(from, row_step, height, shifts, width, first, second);
+  for (std::int64_t j = 0; j < width; ++j)
+    parts[j] = part_of(count, static_cast<double>(shifts[j]), first[j], second[j]);
+}
+
+/// The kept axes end in one of unit stride, the reduced ones walk as one.
+template <class T>
+void columns_to(const TensorImpl& x, const Split& split, std::int64_t row_step, const Results<T>& results) {
+  const std::int64_t rows = split.reduced.numel(), columns = split.kept[split.kept.rank() - 1];
+  const std::int64_t outer = split.kept.numel() / columns;
+  const std::int64_t column_pieces = (columns + kColumnPiece - 1) / kColumnPiece;
+  const std::int64_t row_pieces = (rows + kColumnRows - 1) / kColumnRows;
+  core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
+  const std::int64_t work = kColumnPiece * (rows < kColumnRows ? rows : kColumnRows);
+  base::parallel_for(
+      outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
+          const std::int64_t row = part % row_pieces * kColumnRows;
+          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
+          const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
+          const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
+          column_parts(x.as<T>() + offset + row * row_step + column, row_step, height, width,
+                       parts.data() + part * columns + column);
+        }
+      });
+  base::parallel_for(outer * columns, kCheapGrain / (row_pieces + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Part* first = parts.data() + i / columns * row_pieces * columns + i % columns;
+      Part total = first[0];
+      for (std::int64_t p = 1; p < row_pieces; ++p) total = joined(total, first[p * columns]);
+      results.store(i, total);
+    }
+  });
+}
+
+}  // namespace
+
+void moments(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean,
+             TensorImpl& spread) {
+  if (mean.numel() == 0) return;
+  const Split split(x, reduced);
+  core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
+    const Results<T> results{mean.as<T>(), spread.as<T>(), correction, root};
+    const std::int64_t step = joint_stride(split.reduced, split.reduced_strides);
+    const int last = split.kept.rank() - 1;
+    if (step == 1) return rows_to<T>(x, split, results);
+    if (step > 0 && last >= 0 && split.kept_strides[last] == 1) return columns_to<T>(x, split, step, results);
+    const Tensor rows = as_rows(x, split);
+    unsigned mask = 0;
+    for (int axis = split.kept.rank(); axis < x.rank(); ++axis) mask |= 1u << axis;
+    rows_to<T>(*rows.impl(), Split(*rows.impl(), mask), results);
+  });
+}
+
+void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out) {
+  const std::int64_t rows = x.shape[0], count = x.shape[1];
+  core::Scratch<double> before(rows * count, Where::current());  // for each element the product of those before it
+  core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
+    base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const T* from = x.as<T>() + row * count;
+        T* to = out.as<T>() + row * count;
+        double* left = before.data() + row * count;
+        double product = 1;
+        for (std::int64_t i = 0; i < count; ++i) {
+          left[i] = product;
+          product *= static_cast<double>(from[i]);
+        }
+        product = static_cast<double>(grad.as<T>()[row]);
+        for (std::int64_t i = count - 1; i >= 0; --i) {
+          to[i] = static_cast<T>(left[i] * product);
+          product *= static_cast<double>(from[i]);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace capstan::on_cpu

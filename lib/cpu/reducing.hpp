@@ -1,0 +1,91 @@
+#pragma once
+// What reductions share: which axes go and which stay, and rows that are cut at fixed places, so that results do not
+// depend on the number of threads.
+#include "lib/core/allocator.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/iterate.hpp"
+
+namespace capstan::on_cpu {
+
+inline constexpr std::int64_t kRowPiece = 65536;  // elements of one row that are reduced in one go
+
+/// x seen with its kept axes first and its reduced axes last.
+struct Split {
+  Shape kept, reduced;
+  std::int64_t kept_strides[kMaxRank], reduced_strides[kMaxRank];
+
+  Split(const TensorImpl& x, unsigned mask) {
+    std::int64_t kept_sizes[kMaxRank], reduced_sizes[kMaxRank];
+    std::size_t k = 0, r = 0;
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      if (mask >> axis & 1u) reduced_sizes[r] = x.shape[axis], reduced_strides[r++] = x.strides[axis];
+      else kept_sizes[k] = x.shape[axis], kept_strides[k++] = x.strides[axis];
+    }
+    kept = Shape(std::span<const std::int64_t>(kept_sizes, k));
+    reduced = Shape(std::span<const std::int64_t>(reduced_sizes, r));
+  }
+};
+
+/// The stride of axes that can be walked as one, 0 if they cannot (stretched axes among them). One element gives 1.
+inline std::int64_t joint_stride(const Shape& shape, const std::int64_t* strides) {
+  std::int64_t stride = 0, expected = 0;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (shape[axis] == 1) continue;
+    if (strides[axis] == 0) return 0;
+    if (stride == 0) stride = strides[axis];
+    else if (strides[axis] != expected) return 0;
+    expected = strides[axis] * shape[axis];
+  }
+  return stride == 0 ? 1 : stride;
+}
+
+/// Where number `index` of the first `axes` kept axes stands.
+inline std::int64_t kept_offset(const Split& split, int axes, std::int64_t index) {
+  std::int64_t offset = 0;
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    offset += index % split.kept[axis] * split.kept_strides[axis];
+    index /= split.kept[axis];
+  }
+  return offset;
+}
+
+/// Reduces `rows` runs of `count` values; `row(i)` is where run i begins. Long runs are cut into pieces.
+template <class Part, class Row, class Reduce, class Combine, class Store>
+void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, Combine combine, Store store) {
+  const std::int64_t pieces = count > kRowPiece ? (count + kRowPiece - 1) / kRowPiece : 1;
+  if (pieces == 1) {
+    base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) store(i, reduce(row(i), count));
+    });
+    return;
+  }
+  core::Scratch<Part> parts(rows * pieces, Where::current());
+  base::parallel_for(rows * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t from = item % pieces * kRowPiece, left = count - from;
+      parts[item] = reduce(row(item / pieces) + from, left < kRowPiece ? left : kRowPiece);
+    }
+  });
+  for (std::int64_t i = 0; i < rows; ++i) {
+    Part total = parts[i * pieces];
+    for (std::int64_t p = 1; p < pieces; ++p) total = combine(total, parts[i * pieces + p]);
+    store(i, total);
+  }
+}
+
+/// A contiguous copy with the kept axes first.
+inline Tensor as_rows(const TensorImpl& x, const Split& split) {
+  std::int64_t sizes[kMaxRank], strides[kMaxRank];
+  std::size_t rank = 0;
+  for (int axis = 0; axis < split.kept.rank(); ++axis)
+    sizes[rank] = split.kept[axis], strides[rank++] = split.kept_strides[axis];
+  for (int axis = 0; axis < split.reduced.rank(); ++axis)
+    sizes[rank] = split.reduced[axis], strides[rank++] = split.reduced_strides[axis];
+  const Shape shape(std::span<const std::int64_t>(sizes, rank));
+  const Tensor view = core::make_view(x, shape, strides, 0, Where::current());
+  const Tensor result = core::make_tensor(shape, x.dtype, x.device(), Where::current());
+  copy(*view.impl(), *result.impl());
+  return result;
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,263 @@
+// Writing elements by positions.
+//
+// Where the target stands still along a loop, positions choose, and two of them may meet: such loops keep their order.
+// Along the others the places differ. So pieces of those, or ranges of positions, go to different threads, and what an
+// element gets, and in which order, never depends on how many there are.
+#include <cstring>
+
+#include "lib/core/allocator.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/positions.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+using core::Combine;
+
+// operands of the loops
+constexpr int kAt = 0, kFrom = 1, kTo = 2;
+
+/// A walk over some of the loops.
+struct Walk {
+  const Loops<3>& loops;
+  const int* list;
+  int count;
+  std::int64_t index[kMaxRank] = {}, offset[3] = {};
+
+  Walk(const Loops<3>& l, const int* which, int how_many, std::int64_t item) : loops(l), list(which), count(how_many) {
+    for (int i = count - 1; i >= 0; --i) {
+      index[i] = item % l.sizes[list[i]];
+      item /= l.sizes[list[i]];
+      for (int n = 0; n < 3; ++n) offset[n] += index[i] * l.strides[list[i]][n];
+    }
+  }
+  void next() {
+    for (int i = count - 1; i >= 0; --i) {
+      for (int n = 0; n < 3; ++n) offset[n] += loops.strides[list[i]][n];
+      if (++index[i] < loops.sizes[list[i]]) return;
+      for (int n = 0; n < 3; ++n) offset[n] -= loops.sizes[list[i]] * loops.strides[list[i]][n];
+      index[i] = 0;
+    }
+  }
+};
+
+/// How a write is cut into tasks.
+struct Cut {
+  int apart[kMaxRank] = {}, meeting[kMaxRank] = {};  // loops but the innermost
+  int apart_count = 0, meeting_count = 0;
+  std::int64_t apart_items = 1, meeting_items = 1;
+  std::int64_t pieces = 1, width;       // of the innermost loop
+  std::int64_t ranges = 1, range_size;  // of positions
+
+  Cut(const Loops<3>& loops, std::int64_t total, std::int64_t size) : width(loops.inner()), range_size(size) {
+    constexpr std::int64_t kLeastWidth = 32;
+    for (int i = 0; i < loops.rank - 1; ++i) {
+      const bool meets = loops.strides[i][kTo] == 0;
+      if (meets) meeting[meeting_count++] = i;
+      else apart[apart_count++] = i;
+      (meets ? meeting_items : apart_items) *= loops.sizes[i];
+    }
+    const std::int64_t wanted = total < kCheapGrain / 4 ? 1 : threads();
+    if (apart_items >= 4 * wanted) return;
+    if (loops.strides[loops.rank - 1][kTo] != 0 && width >= 2 * kLeastWidth) {
+      const std::int64_t most = width / kLeastWidth;
+      pieces = most < wanted ? most : wanted;
+      width = ((width + pieces - 1) / pieces + 15) / 16 * 16;
+    }
+    const std::int64_t tasks = apart_items * pieces;
+    if (tasks < wanted) ranges = (wanted + tasks - 1) / tasks;  // each looks at all positions and takes its own
+    if (ranges > size) ranges = size > 0 ? size : 1;
+    range_size = (size + ranges - 1) / ranges;
+  }
+  std::int64_t tasks() const { return apart_items * ranges * pieces; }
+};
+
+/// Positions that a task writes to.
+struct Reach {
+  std::int64_t low, high;
+  PositionRule rule;
+
+  /// The position from the front; false if it is dropped, or another task's.
+  bool holds(std::int64_t& position) const {
+    if (position < 0) {
+      if (rule.drop) return false;
+      position += rule.size;
+    }
+    return position >= low && position < high;
+  }
+};
+
+template <class T>
+struct Set {
+  T one(T, T value) const { return value; }
+  void row(T* to, std::int64_t to_step, const T* from, std::int64_t step, std::int64_t count) const {
+    if (to_step == 1 && step == 1) std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(count));
+    else
+      for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * step];
+  }
+};
+
+template <class T>
+struct Add {
+  T one(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      return a + b;
+    } else {  // wraps around, as NumPy's does
+      using Bits = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<Bits>(static_cast<Bits>(a) + static_cast<Bits>(b)));
+    }
+  }
+  void row(T* to, std::int64_t to_step, const T* from, std::int64_t step, std::int64_t count) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (to_step == 1 && (step == 0 || step == 1)) {
+        simd().of<T>().binary[kernels::kBinaryId<kernels::Add>](to, 1, from, step, to, count);
+        return;
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = one(to[i * to_step], from[i * step]);
+  }
+};
+
+template <class T, bool larger>
+struct Extreme {
+  T one(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b != b) return b;  // and a NaN in `a` stays, since nothing compares with it
+    }
+    return (larger ? b > a : b < a) ? b : a;
+  }
+  void row(T* to, std::int64_t to_step, const T* from, std::int64_t step, std::int64_t count) const {
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = one(to[i * to_step], from[i * step]);
+  }
+};
+
+template <class T, class I>
+struct Operands {
+  const I* at;
+  const T* from;
+  T* to;
+};
+
+/// One run of the innermost loop.
+template <class T, class I, class Op>
+void write_run(const Operands<T, I> run, const std::int64_t* step, std::int64_t count, const Reach reach,
+               const Op& op) {
+  const std::int64_t scale = reach.rule.scale;
+  if (step[kAt] == 0) {
+    std::int64_t position = *run.at;
+    if (reach.holds(position)) op.row(run.to + position * scale, step[kTo], run.from, step[kFrom], count);
+    return;
+  }
+  const std::int64_t at_step = step[kAt], from_step = step[kFrom], to_step = step[kTo];
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t position = run.at[i * at_step];
+    if (!reach.holds(position)) continue;
+    T& place = run.to[i * to_step + position * scale];
+    place = op.one(place, run.from[i * from_step]);
+  }
+}
+
+/// All runs of one task, in order.
+template <class T, class I, class Op>
+void write_task(const Loops<3>& loops, const Cut& cut, std::int64_t task, const Operands<T, I>& all,
+                const PositionRule& rule, const Op& op) {
+  const std::int64_t first = task % cut.pieces * cut.width, left = loops.inner() - first;
+  const std::int64_t count = left < cut.width ? left : cut.width;
+  if (count <= 0) return;
+  task /= cut.pieces;
+  const std::int64_t low = task % cut.ranges * cut.range_size, high = low + cut.range_size;
+  const Reach reach{low, high < rule.size ? high : rule.size, rule};
+  const Walk outer(loops, cut.apart, cut.apart_count, task / cut.ranges);
+  const std::int64_t* step = loops.strides[loops.rank - 1];
+  const int last = cut.meeting_count - 1;
+  const std::int64_t* ahead = last >= 0 ? loops.strides[cut.meeting[last]] : nullptr;
+  const bool looks_ahead = step[kAt] == 0 && step[kTo] == 1 && ahead != nullptr && ahead[kAt] != 0;
+  Walk walk(loops, cut.meeting, cut.meeting_count, 0);
+  for (std::int64_t i = 0; i < cut.meeting_items; ++i, walk.next()) {
+    const Operands<T, I> run{all.at + outer.offset[kAt] + walk.offset[kAt] + first * step[kAt],
+                             all.from + outer.offset[kFrom] + walk.offset[kFrom] + first * step[kFrom],
+                             all.to + outer.offset[kTo] + walk.offset[kTo] + first * step[kTo]};
+    if (looks_ahead && walk.index[last] + kAhead < loops.sizes[cut.meeting[last]])
+      prefetch_row<true>(run.to, 0, run.at[kAhead * ahead[kAt]], rule.scale, static_cast<std::int64_t>(sizeof(T)),
+                         count);
+    write_run(run, step, count, reach, op);
+  }
+}
+
+template <class T, class Op>
+void write_all(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target,
+               const Op& op) {
+  const std::int64_t total = target.numel();
+  if (total == 0) return;
+  const Loops<3> loops(target.shape, {&positions, &values, &target});
+  const Cut cut(loops, total, rule.size);
+  visit_positions(positions, [&]<class I>(const I*) {
+    const Operands<T, I> all{positions.as<const I>(), values.as<const T>(), target.as<T>()};
+    const std::int64_t grain = kCheapGrain / 4 / (total / cut.apart_items / cut.pieces + 1) + 1;
+    base::parallel_for(cut.tasks(), grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) write_task(loops, cut, task, all, rule, op);
+    });
+  });
+}
+
+}  // namespace
+
+void put(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target) {
+  visit_words(size_of(target.dtype), [&]<class Word>(core::Type<Word>) {
+    write_all<Word>(values, positions, rule, target, Set<Word>{});
+  });
+}
+
+void combine(Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
+             TensorImpl& target) {
+  core::visit_native(target.dtype, [&]<class T>(core::Type<T>) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      if (kind == Combine::add) write_all<T>(values, positions, rule, target, Add<T>{});
+      else if (kind == Combine::min) write_all<T>(values, positions, rule, target, Extreme<T, false>{});
+      else write_all<T>(values, positions, rule, target, Extreme<T, true>{});
+    }
+  });
+}
+
+bool find_last(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule, std::int64_t extent,
+               TensorImpl& last) {
+  const std::int64_t total = last.numel();
+  if (total == 0) return false;
+  const Loops<3> loops(last.shape, {&positions, &last, &target});
+  const std::int64_t inner = loops.inner(), *step = loops.strides[loops.rank - 1];
+  core::Scratch<std::uint64_t> seen((extent + 63) / 64, Where::current());
+  std::memset(seen.data(), 0, sizeof(std::uint64_t) * static_cast<std::size_t>((extent + 63) / 64));
+  bool overwritten = false;
+  visit_positions(positions, [&]<class I>(const I*) {
+    // backwards: who comes to an element first has written it last
+    for (std::int64_t row = total / inner - 1; row >= 0; --row) {
+      const Place<3> place(loops, row);
+      for (std::int64_t i = inner - 1; i >= 0; --i) {
+        std::int64_t position = positions.as<const I>()[place.offset[0] + i * step[0]];
+        if (position < 0) position += rule.size;
+        const std::int64_t element = place.offset[2] + i * step[2] + position * rule.scale;
+        const std::uint64_t bit = std::uint64_t{1} << (element % 64);
+        const bool fresh = (seen[element / 64] & bit) == 0;
+        seen[element / 64] |= bit;
+        last.as<bool>()[place.offset[1] + i * step[1]] = fresh;
+        overwritten = overwritten || !fresh;
+      }
+    }
+  });
+  return overwritten;
+}
+
+void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out) {
+  if (out.numel() == 0 || grad.numel() == 0) return;
+  const std::int64_t rows = out.shape[0], row = out.numel() / rows;
+  const Shape shape({indices.numel(), row});
+  const std::int64_t of_values[] = {row, 1}, of_positions[] = {1, 0}, of_target[] = {0, 1};
+  const Where where = Where::current();
+  const Tensor values = core::make_view(grad, shape, of_values, 0, where);
+  const Tensor positions = core::make_view(indices, shape, of_positions, 0, where);
+  const Tensor target = core::make_view(out, shape, of_target, 0, where);
+  combine(Combine::add, *values.impl(), *positions.impl(), {row, rows}, *target.impl());
+}
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,222 @@
+// Precise: float32 values in lanes of float64. Included by kernels_*.cpp behind lanes.hpp.
+//
+// A float32 function computed here and rounded once at the end errs by half a unit, if what stands here is right to
+// 2^-33 or so. That takes little: no tables, no corrections, short polynomials. Coefficients that are no plain
+// fractions are interpolations at Chebyshev's points, computed with 40 digits; their errors are given as powers of two.
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+#if CAPSTAN_HAS_XSIMD
+
+struct Precise {
+  Lanes<double> v;
+  CAPSTAN_INLINE explicit Precise(Lanes<double> x) : v(x) {}
+  CAPSTAN_INLINE explicit Precise(double x) : v(x) {}
+  CAPSTAN_INLINE explicit Precise(int x) : v(x) {}
+};
+constexpr int kPreciseSize = Lanes<double>::size;
+
+CAPSTAN_INLINE Precise load_precise(const float* p) {
+#if defined(__AVX512F__)
+  return Precise(Lanes<double>(Batch<double>(_mm512_cvtps_pd(_mm256_loadu_ps(p)))));
+#elif defined(__AVX2__)
+  return Precise(Lanes<double>(Batch<double>(_mm256_cvtps_pd(_mm_loadu_ps(p)))));
+#else
+  double wide[kPreciseSize];
+  for (int i = 0; i < kPreciseSize; ++i) wide[i] = static_cast<double>(p[i]);
+  return Precise(Lanes<double>::load(wide));
+#endif
+}
+CAPSTAN_INLINE void store_precise(Precise x, float* p) {
+#if defined(__AVX512F__)
+  _mm256_storeu_ps(p, _mm512_cvtpd_ps(x.v.v));
+#elif defined(__AVX2__)
+  _mm_storeu_ps(p, _mm256_cvtpd_ps(x.v.v));
+#else
+  double wide[kPreciseSize];
+  x.v.store(wide);
+  for (int i = 0; i < kPreciseSize; ++i) p[i] = static_cast<float>(wide[i]);
+#endif
+}
+
+CAPSTAN_INLINE Precise operator+(Precise a, Precise b) { return Precise(a.v + b.v); }
+CAPSTAN_INLINE Precise operator-(Precise a, Precise b) { return Precise(a.v - b.v); }
+CAPSTAN_INLINE Precise operator*(Precise a, Precise b) { return Precise(a.v * b.v); }
+CAPSTAN_INLINE Precise operator/(Precise a, Precise b) { return Precise(a.v / b.v); }
+CAPSTAN_INLINE Precise operator-(Precise a) { return Precise(-a.v); }
+CAPSTAN_INLINE Mask<double> operator<(Precise a, Precise b) { return a.v < b.v; }
+CAPSTAN_INLINE Mask<double> operator<=(Precise a, Precise b) { return a.v <= b.v; }
+CAPSTAN_INLINE Mask<double> operator>(Precise a, Precise b) { return a.v > b.v; }
+CAPSTAN_INLINE Mask<double> operator>=(Precise a, Precise b) { return a.v >= b.v; }
+CAPSTAN_INLINE Mask<double> operator==(Precise a, Precise b) { return a.v == b.v; }
+CAPSTAN_INLINE Precise select(Mask<double> c, Precise a, Precise b) { return Precise(select(c, a.v, b.v)); }
+CAPSTAN_INLINE Precise abs(Precise x) { return Precise(abs(x.v)); }
+CAPSTAN_INLINE Precise sqrt(Precise x) { return Precise(sqrt(x.v)); }
+// Without what lanes.hpp mends: float32 has no values there.
+CAPSTAN_INLINE Precise exp(Precise x) { return Precise(Lanes<double>(xsimd::exp(x.v.v))); }
+CAPSTAN_INLINE Precise log(Precise x) { return Precise(Lanes<double>(xsimd::log(x.v.v))); }
+CAPSTAN_INLINE Precise tanh(Precise x) { return Precise(tanh(x.v)); }
+
+/// The size of the one, the sign of the other.
+CAPSTAN_INLINE Precise copysign(Precise size, Precise sign) {
+  return Precise(Lanes<double>(xsimd::abs(size.v.v) | (sign.v.v & Batch<double>(-0.0))));
+}
+CAPSTAN_INLINE Precise polynomial(Precise, double constant) { return Precise(constant); }
+template <class... More> CAPSTAN_INLINE Precise polynomial(Precise x, double constant, double next, More... more) {
+  return Precise(fma(x.v, polynomial(x, next, more...).v, Lanes<double>(constant)));
+}
+/// The nearest whole number, for |x| < 2^51: above 1.5 * 2^52 there are no fractions.
+CAPSTAN_INLINE Precise nearest(Precise x) { return (x + Precise(0x1.8p52)) - Precise(0x1.8p52); }
+
+// --- exponentials and logarithms ---
+
+CAPSTAN_INLINE Precise exp2(Precise x) { return exp(x * Precise(0.69314718055994531)); }
+CAPSTAN_INLINE Precise log2(Precise x) { return log(x) * Precise(1.4426950408889634); }
+CAPSTAN_INLINE Precise log10(Precise x) { return log(x) * Precise(0.43429448190325183); }
+
+CAPSTAN_INLINE Precise expm1(Precise x) {
+  const Precise series = x * polynomial(x, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24);
+  return select(abs(x) < Precise(0x1p-10), series, exp(x) - Precise(1));
+}
+/// With u = 1 + x, which loses digits of x, log(u) * x / (u - 1) has them all (Goldberg 1991, theorem 4).
+CAPSTAN_INLINE Precise log1p(Precise x) {
+  const Precise u = Precise(1) + x, l = log(u);
+  const Precise mended = l * (x / (u - Precise(1)));
+  return select(u == Precise(1), x, select(x > Precise(1e300), l, mended));  // infinity / infinity
+}
+
+// --- trigonometry ---
+
+/// What is beyond the reduction below: asks the C library for each lane.
+template <class F> CAPSTAN_INLINE Precise mend_far(Precise fast, Precise x, F library) {
+  constexpr double limit = 1e6;
+  return Precise(mend(mend(fast.v, x.v, limit, HUGE_VAL, library), x.v, -HUGE_VAL, -limit, library));
+}
+
+/// Sine and cosine of x - k*pi/2, k the nearest whole number. Two parts of pi/2 (fdlibm's): k times the first is exact.
+struct Turn {
+  Precise sine, cosine, k;
+  CAPSTAN_INLINE explicit Turn(Precise x)
+      : sine(0), cosine(0), k(nearest(x * Precise(0.63661977236758134))) {
+    const Precise r = (x - k * Precise(1.57079632673412561417)) - k * Precise(6.07710050650619224932e-11), z = r * r;
+    sine = r + r * z * polynomial(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800);
+    cosine = polynomial(z, 1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600);
+  }
+};
+/// 0 for even and 1 for odd whole numbers, which are halved, rounded down.
+CAPSTAN_INLINE Precise take_bit(Precise& k) {
+  const Precise half = nearest(k * Precise(0.5) - Precise(0.25)), bit = k - half - half;
+  k = half;
+  return bit;
+}
+/// The sine after k quarters of a turn.
+CAPSTAN_INLINE Precise sine_at(const Turn& turn, Precise k) {
+  const Precise odd = take_bit(k), half_turn = take_bit(k);
+  const Precise value = select(odd == Precise(1), turn.cosine, turn.sine);
+  return select(half_turn == Precise(1), -value, value);
+}
+
+CAPSTAN_INLINE Precise sin(Precise x) {
+  const Turn turn(x);
+  return mend_far(sine_at(turn, turn.k), x, [](double v) { return kernels::sin(v); });
+}
+CAPSTAN_INLINE Precise cos(Precise x) {
+  const Turn turn(x);
+  return mend_far(sine_at(turn, turn.k + Precise(1)), x, [](double v) { return kernels::cos(v); });
+}
+CAPSTAN_INLINE Precise tan(Precise x) {
+  const Turn turn(x);
+  Precise k = turn.k;
+  const Mask<double> odd = take_bit(k) == Precise(1);
+  const Precise value = select(odd, -turn.cosine, turn.sine) / select(odd, turn.sine, turn.cosine);
+  return mend_far(value, x, [](double v) { return kernels::tan(v); });
+}
+
+/// atan(x)/x in x^2 up to tan(pi/8), 2^-40; above by atan(x) = pi/4 + atan((x-1)/(x+1)) = pi/2 - atan(1/x).
+CAPSTAN_INLINE Precise atan(Precise x) {
+  const Precise size = abs(x), one(1);
+  const Mask<double> middle = size > Precise(0.41421356237309505), large = size > Precise(2.4142135623730951);
+  const Precise above = select(large, -one, select(middle, size - one, size));
+  const Precise u = above / select(large, size, select(middle, size + one, one));
+  const Precise eighth(0.78539816339744831), quarter(1.5707963267948966);  // of a turn
+  const Precise turned = select(large, quarter, select(middle, eighth, Precise(0)));
+  const Precise series =
+      polynomial(u * u, 0.9999999999992447, -0.33333333276922494, 0.19999993053555815, -0.14285386553752139,
+                 0.11103456908947464, -0.08992552906150912, 0.06974197686595265, -0.03765510601291402);
+  return copysign(turned + u * series, x);
+}
+CAPSTAN_INLINE Precise asin(Precise x) { return atan(x / sqrt((Precise(1) - x) * (Precise(1) + x))); }
+CAPSTAN_INLINE Precise acos(Precise x) {
+  const Precise half = atan(sqrt((Precise(1) - x) / (Precise(1) + x)));
+  return half + half;
+}
+
+// --- hyperbolic functions ---
+
+CAPSTAN_INLINE Precise sinh(Precise x) {
+  const Precise z = x * x, e = exp(abs(x));
+  const Precise series = x + x * z * polynomial(z, 1.0 / 6, 1.0 / 120);
+  return select(abs(x) < Precise(0x1p-4), series, copysign((e - Precise(1) / e) * Precise(0.5), x));
+}
+CAPSTAN_INLINE Precise cosh(Precise x) {
+  const Precise e = exp(abs(x));
+  return (e + Precise(1) / e) * Precise(0.5);
+}
+CAPSTAN_INLINE Precise asinh(Precise x) {
+  const Precise size = abs(x), one(1);
+  const Precise more = size + size * size / (one + sqrt(one + size * size));
+  return copysign(log1p(select(size > Precise(1e39), size, more)), x);  // infinity / infinity
+}
+CAPSTAN_INLINE Precise acosh(Precise x) {
+  const Precise above = x - Precise(1);
+  return log1p(above + sqrt(above * (above + Precise(2))));
+}
+CAPSTAN_INLINE Precise atanh(Precise x) {
+  const Precise size = abs(x);
+  return copysign(Precise(0.5) * log1p((size + size) / (Precise(1) - size)), x);
+}
+
+// --- the error function ---
+
+/// erf(x) for |x| <= 1: erf(x)/x in x^2, 2^-40.
+CAPSTAN_INLINE Precise erf_near(Precise x) {
+  return x * polynomial(x * x, 1.1283791670946768, -0.3761263888963531, 0.11283791308604582, -0.026866133235095593,
+                        0.005223783477189248, -0.0008542637997087229, 0.0001195656256820733, -1.3909340021874599e-05,
+                        1.058938064107502e-06);
+}
+/// erfc(x) for x >= 1: (1+2x) exp(x^2) erfc(x) in (x-2)/(x+2), 2^-35 up to 11; float32 has nothing beyond.
+CAPSTAN_INLINE Precise erfc_far(Precise x) {
+  const Precise limit(40);
+  x = select(x > limit, limit, x);  // exp gives 0, and infinity stays out of the quotient
+  const Precise q = (x - Precise(2)) / (x + Precise(2));
+  const Precise series =
+      polynomial(q, 1.2769783815661955, -0.09276382693091319, -0.16603040027664703, 0.1640513190209681,
+                 -0.054219957406951166, -0.008035204212821348, 0.008723955799545748, 0.0012837932000417803,
+                 -0.0014872823887328056, -0.00048025981267648836, 0.000360671654909775);
+  return exp(-(x * x)) * series / (Precise(1) + x + x);
+}
+CAPSTAN_INLINE Precise erf(Precise x) {
+  const Precise size = abs(x);
+  return select(size < Precise(1), erf_near(x), copysign(Precise(1) - erfc_far(size), x));
+}
+CAPSTAN_INLINE Precise erfc(Precise x) {
+  const Precise size = abs(x), far = erfc_far(size);
+  return select(size < Precise(1), Precise(1) - erf_near(x), select(x < Precise(0), Precise(2) - far, far));
+}
+CAPSTAN_INLINE Precise gelu(Precise x) { return Precise(0.5) * x * erfc(x * Precise(-0.70710678118654752)); }
+CAPSTAN_INLINE Precise gelu_tanh(Precise x) {  // the formula is explained in lib/kernels/special.hpp
+  const Precise u = x * (Precise(1.5957691216057307) + Precise(0.071354816272600249) * x * x);
+  return x / (Precise(1) + exp(-u));
+}
+
+#else  // one value at a time, with the functions of the C library
+
+using Precise = double;
+constexpr int kPreciseSize = 1;
+CAPSTAN_INLINE Precise load_precise(const float* p) { return static_cast<double>(*p); }
+CAPSTAN_INLINE void store_precise(Precise x, float* p) { *p = static_cast<float>(x); }
+
+#endif
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

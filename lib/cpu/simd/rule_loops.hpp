@@ -1,0 +1,100 @@
+// Loops over contiguous values for the rows of lib/kernels. Included by kernels_*.cpp behind precise.hpp.
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+using kernels::Evaluate;
+
+/// float64 has nothing wider to be precise in.
+template <class Op, class T> constexpr Evaluate how() {
+  constexpr Evaluate wanted = kernels::evaluate_of<Op>();
+  return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
+}
+
+/// y[i] = f(x[i]) for values of the kind that the row runs with.
+template <Evaluate kind, class T, class F> CAPSTAN_INLINE void each(const T* x, T* y, std::int64_t count, F f) {
+  std::int64_t i = 0;
+  if constexpr (kind == Evaluate::lanes) {
+    using L = Lanes<T>;
+    for (; i + L::size <= count; i += L::size) f(L::load(x + i)).store(y + i);
+    if (i < count) store_part(f(load_part(x + i, count - i)), y + i, count - i);
+  } else if constexpr (kind == Evaluate::precise) {
+    float part[kPreciseSize] = {};
+    for (; i < count; i += kPreciseSize) {  // one copy of f, whose text can be long
+      const bool whole = i + kPreciseSize <= count;
+      for (std::int64_t k = 0; !whole && i + k < count; ++k) part[k] = x[i + k];
+      store_precise(f(load_precise(whole ? x + i : part)), whole ? y + i : part);
+      for (std::int64_t k = 0; !whole && i + k < count; ++k) y[i + k] = part[k];
+    }
+  } else {
+    for (; i < count; ++i) y[i] = f(x[i]);
+  }
+}
+/// y[i] = f(a[i], b[i])
+template <Evaluate kind, class T, class F>
+CAPSTAN_INLINE void each_pair(const T* a, const T* b, T* y, std::int64_t count, F f) {
+  std::int64_t i = 0;
+  if constexpr (kind == Evaluate::lanes) {
+    using L = Lanes<T>;
+    for (; i + L::size <= count; i += L::size) f(L::load(a + i), L::load(b + i)).store(y + i);
+    if (i < count) store_part(f(load_part(a + i, count - i), load_part(b + i, count - i)), y + i, count - i);
+  } else if constexpr (kind == Evaluate::precise) {
+    float part_a[kPreciseSize] = {}, part_b[kPreciseSize] = {};
+    for (; i < count; i += kPreciseSize) {
+      const bool whole = i + kPreciseSize <= count;
+      for (std::int64_t k = 0; !whole && i + k < count; ++k) part_a[k] = a[i + k], part_b[k] = b[i + k];
+      const float *from_a = whole ? a + i : part_a, *from_b = whole ? b + i : part_b;
+      store_precise(f(load_precise(from_a), load_precise(from_b)), whole ? y + i : part_a);
+      for (std::int64_t k = 0; !whole && i + k < count; ++k) y[i + k] = part_a[k];
+    }
+  } else {
+    for (; i < count; ++i) y[i] = f(a[i], b[i]);
+  }
+}
+
+template <class Op, class T> void unary(const T* x, T* y, std::int64_t count) {
+  each<how<Op, T>()>(x, y, count, []<class V>(V v) { return Op::forward(v); });
+}
+
+template <class Op, class T> void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
+  if constexpr (Op::saves == kernels::Saves::nothing) saved = grad;
+  each_pair<how<Op, T>()>(grad, saved, out, count, []<class V>(V g, V s) { return Op::backward(g, s); });
+}
+
+template <class Op, class T> void parametric(const T* x, double p, double q, T* y, std::int64_t count) {
+  each<how<Op, T>()>(x, y, count, [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); });
+}
+
+template <class Op, class T>
+void parametric_backward(const T* grad, const T* x, double p, double q, T* out, std::int64_t count) {
+  each_pair<how<Op, T>()>(grad, x, out, count, [p, q]<class V>(V g, V v) { return Op::backward(g, v, V(p), V(q)); });
+}
+
+template <class Op, class T, bool OneA, bool OneB>
+CAPSTAN_INLINE void binary_loop(const T* a, const T* b, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  const L a0(*a), b0(*b);
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size)
+    Op::forward(OneA ? a0 : L::load(a + i), OneB ? b0 : L::load(b + i)).store(y + i);
+  if (i < count)
+    store_part(Op::forward(OneA ? a0 : load_part(a + i, count - i), OneB ? b0 : load_part(b + i, count - i)), y + i,
+               count - i);
+}
+
+template <class Op, class T>
+void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count) {
+  if (count <= 0) return;
+  if constexpr (how<Op, T>() == Evaluate::lanes) {
+    if (a_step != 0 && b_step != 0) binary_loop<Op, T, false, false>(a, b, y, count);
+    else if (a_step != 0) binary_loop<Op, T, false, true>(a, b, y, count);
+    else if (b_step != 0) binary_loop<Op, T, true, false>(a, b, y, count);
+    else binary_loop<Op, T, true, true>(a, b, y, count);
+  } else {
+    using V = std::conditional_t<how<Op, T>() == Evaluate::precise, double, T>;
+    for (std::int64_t i = 0; i < count; ++i)
+      y[i] = static_cast<T>(Op::forward(static_cast<V>(a[i * a_step]), static_cast<V>(b[i * b_step])));
+  }
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

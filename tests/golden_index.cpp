@@ -1,0 +1,131 @@
+// Choosing elements, and writing to chosen ones, against PyTorch.
+#include "tests/goldens.hpp"
+#include "tests/support.hpp"
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// torch.gather lets indices be smaller than the tensor, and then reads from its first rows.
+Tensor gathered(const Tensor& x, int axis, const Tensor& indices) {
+  const int along = axis < 0 ? axis + x.rank() : axis;
+  Tensor part = x;
+  for (int i = 0; i < x.rank(); ++i)
+    if (i != along) part = narrow(part, i, 0, indices.size(i));
+  return take_along_axis(part, indices, axis);
+}
+
+std::int64_t or_open(const Json& bound) { return bound.is_null() ? Range::kOpen : bound.get<std::int64_t>(); }
+
+Index entry_of(const GoldenCall& c, std::size_t i) {
+  const Json& entry = c.arg(i);
+  if (c.is_tensor(i)) return c.tensor(i);
+  if (entry.is_null()) return newaxis;
+  if (entry.is_number()) return entry.get<std::int64_t>();
+  if (entry.contains("ellipsis")) return ellipsis;
+  const Json& s = entry.at("slice");
+  return Range{or_open(s.at(0)), or_open(s.at(1)), s.at(2).is_null() ? 1 : s.at(2).get<std::int64_t>()};
+}
+
+/// x[...]
+Tensors get_item(const GoldenCall& c) {
+  std::vector<Index> indices;
+  for (std::size_t i = 1; i < c.count(); ++i) indices.push_back(entry_of(c, i));
+  return {c.tensor(0).index(indices)};
+}
+
+/// x[:, ..., indices] with the axis' place taken by the indices.
+std::vector<Index> along(const GoldenCall& c) {
+  std::vector<Index> list(static_cast<std::size_t>(c.arg(1).get<int>()), Index(all));
+  list.push_back(c.tensor(2));
+  return list;
+}
+
+Tensors embedding(const GoldenCall& c) {
+  const Tensor& words = c.tensor(0);
+  const Tensor rows = gather(c.tensor(1), words);
+  if (!c.has("padding_idx")) return {rows};
+  const Tensor padding = expand_dims(equal(words, c.option<std::int64_t>("padding_idx", 0)), -1);
+  return {where(padding, stop_gradient(rows), rows)};  // torch gives the padding row no gradient
+}
+
+/// Bags of words: the offsets say where each begins.
+Tensors embedding_bag(const GoldenCall& c) {
+  const std::vector<std::int64_t> offsets = c.tensor(2).to_vector<std::int64_t>();
+  std::vector<std::int64_t> bags;
+  for (std::int64_t word = 0, bag = -1; word < c.tensor(0).numel(); ++word) {
+    while (bag + 1 < static_cast<std::int64_t>(offsets.size()) && offsets[static_cast<std::size_t>(bag + 1)] <= word)
+      ++bag;
+    bags.push_back(bag);
+  }
+  const Tensor rows = gather(c.tensor(1), c.tensor(0)), ids = from_vector(bags);
+  const auto count = static_cast<std::int64_t>(offsets.size());
+  const auto mode = c.arg(3).get<std::string>();
+  if (mode == "sum") return {segment_sum(rows, ids, count)};
+  if (mode == "mean") return {segment_mean(rows, ids, count)};
+  const Tensor empty = equal(segment_sum(ones({ids.numel()}), ids, count), 0);
+  return {where(expand_dims(empty, -1), 0.0, segment_max(rows, ids, count))};  // torch has zeros for an empty bag
+}
+
+/// What is there does not count with include_self = false: it is replaced by what changes nothing first.
+Tensors scatter_reduce(const GoldenCall& c) {
+  const int axis = c.arg(1).get<int>();
+  const Tensor &indices = c.tensor(2), &updates = c.tensor(3);
+  const auto kind = c.option<std::string>("reduce", "");
+  const bool self = c.option("include_self", true);
+  const auto start = [&](const Tensor& x, double nothing) { return self ? x : scatter(x, indices, nothing, axis); };
+  const Tensor& x = c.tensor(0);
+  if (kind == "sum") return {scatter_add(start(x, 0), indices, updates, axis)};
+  if (kind == "amax") return {scatter_max(start(x, -kInfinity), indices, updates, axis)};
+  if (kind == "amin") return {scatter_min(start(x, kInfinity), indices, updates, axis)};
+  if (kind == "mean")
+    return {scatter_add(start(x, 0), indices, updates, axis) /
+            scatter_add(start(ones_like(x), 0), indices, 1.0, axis)};
+  return {};  // products of elements that meet: there is no scatter_mul
+}
+
+const GoldenOps index_ops = {
+    {"index_select",
+     [](const GoldenCall& c) { return Tensors{gather(c.tensor(0), c.tensor(2), c.arg(1).get<int>())}; }},
+    {"index_add", [](const GoldenCall& c) { return Tensors{index_add(c.tensor(0), along(c), c.tensor(3))}; }},
+    {"index_copy", [](const GoldenCall& c) { return Tensors{index_set(c.tensor(0), along(c), c.tensor(3))}; }},
+    {"take_along_dim",
+     [](const GoldenCall& c) { return Tensors{take_along_axis(c.tensor(0), c.tensor(1), c.option("dim", 0))}; }},
+    {"gather", [](const GoldenCall& c) { return Tensors{gathered(c.tensor(0), c.arg(1).get<int>(), c.tensor(2))}; }},
+    {"embedding", embedding},
+    {"embedding_bag", embedding_bag},
+    {"getitem", get_item},
+    {"masked_select", [](const GoldenCall& c) { return Tensors{masked_select(c.tensor(0), c.tensor(1))}; }},
+    {"masked_fill",
+     [](const GoldenCall& c) { return Tensors{masked_fill(c.tensor(0), c.tensor(1), c.arg(2).get<double>())}; }},
+    {"where", [](const GoldenCall& c) { return Tensors{where(c.tensor(0), c.tensor(1), c.tensor(2))}; }},
+    {"one_hot",
+     [](const GoldenCall& c) {
+       return Tensors{one_hot(c.tensor(0), c.arg(1).get<std::int64_t>(), 1, 0, DType::int64)};
+     }},
+};
+
+const GoldenOps scatter_ops = {
+    {"scatter",
+     [](const GoldenCall& c) {
+       return Tensors{scatter(c.tensor(0), c.tensor(2), c.tensor(3), c.arg(1).get<int>())};
+     }},
+    {"scatter_add",
+     [](const GoldenCall& c) {
+       return Tensors{scatter_add(c.tensor(0), c.tensor(2), c.tensor(3), c.arg(1).get<int>())};
+     }},
+    {"scatter_reduce", scatter_reduce},
+};
+
+}  // namespace
+
+TEST_CASE("choosing elements gives PyTorch's values and gradients", "[golden]") {
+  run_goldens("indexing", {"index_select", "embedding", "gather", "index", "one_hot"}, index_ops);
+}
+
+TEST_CASE("scattering gives PyTorch's values and gradients", "[golden]") {
+  run_goldens("scattering", {"scatter"}, scatter_ops);
+}

@@ -1,0 +1,323 @@
+// The distance of every elementwise function from the exact value, in units of the last place, over its whole range.
+//
+// The reference is long double, where that is wider than double (80 bits on x86): the C library's functions, or those
+// of references.cpp. Prints one line a function: the worst in float32 and in float64, and where.
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cstdio>
+#include <random>
+#include <set>
+
+#include "lib/kernels/op_list.hpp"
+#include "tests/references.hpp"
+#include "tests/rules.hpp"
+#include "tests/support.hpp"
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+using reference::Real;
+using Points = std::vector<double>;
+
+constexpr Real kNone = std::numeric_limits<Real>::quiet_NaN();
+
+struct Interval {
+  double low, high;
+};
+
+// --- what is measured --------------------------------------------------------------------------------------------
+
+struct Unary {
+  const char* name;
+  Real (*reference)(Real);
+  std::vector<Interval> dense;  ///< where values are drawn from evenly, besides bit patterns from everywhere
+  Points special = {};          ///< whose neighbourhoods are visited
+  Real floor = 0;               ///< errors count in units of the last place of at least this
+};
+
+const std::vector<Unary> unary_rows = {
+    {"abs", [](Real x) { return std::fabs(x); }, {{-2, 2}}},
+    {"acos", [](Real x) { return std::acos(x); }, {{-1, 1}, {0.99, 1}}, {-1, -0.5, 0.5, 1}},
+    {"acosh", [](Real x) { return std::acosh(x); }, {{1, 1.1}, {1, 50}}, {1}},
+    {"asin", [](Real x) { return std::asin(x); }, {{-1, 1}, {-0.01, 0.01}}, {-1, -0.5, 0.5, 1}},
+    {"asinh", [](Real x) { return std::asinh(x); }, {{-3, 3}, {-100, 100}}},
+    {"atan", [](Real x) { return std::atan(x); }, {{-3, 3}, {-100, 100}}, {0.41421356237, 1, 2.41421356237}},
+    {"atanh", [](Real x) { return std::atanh(x); }, {{-1, 1}, {-0.01, 0.01}}, {-1, 1}},
+    {"cbrt", [](Real x) { return std::cbrt(x); }, {{-10, 10}}},
+    {"ceil", [](Real x) { return std::ceil(x); }, {{-5, 5}}, {1, 2.5}},
+    {"cos", [](Real x) { return std::cos(x); }, {{-10, 10}, {-2e6, 2e6}}, {1.5707963267948966, 4.71238898038469, 1e6}},
+    {"cosh", [](Real x) { return std::cosh(x); }, {{-3, 3}, {-90, 90}, {-711, 711}}},
+    {"digamma",
+     &reference::digamma,
+     {{0, 3}, {1.3, 1.6}, {0, 50}, {-10, 0}, {-200, 0}},
+     {1.4616321449683622, 1, 2, -1, -2, 16},
+     1},
+    {"erf", [](Real x) { return std::erf(x); }, {{-1, 1}, {-4, 4}}, {1}},
+    {"erfc", [](Real x) { return std::erfc(x); }, {{-1, 1}, {-6, 11}, {5, 27.5}}, {0.5, 1}},
+    {"erfinv", &reference::erfinv, {{-1, 1}, {0.99, 1}, {-0.01, 0.01}}, {-1, -0.5, 0.5, 1, 0.99999994}},
+    {"exp", [](Real x) { return std::exp(x); }, {{-3, 3}, {-104, 89}, {-746, 710}}, {88.7, 709.7, -87.3, -708.3}},
+    {"exp2", [](Real x) { return std::exp2(x); }, {{-3, 3}, {-150, 128}, {-1075, 1024}}, {1, 10}},
+    {"expm1", [](Real x) { return std::expm1(x); }, {{-1, 1}, {-90, 90}, {-750, 710}}, {0x1p-10}},
+    {"floor", [](Real x) { return std::floor(x); }, {{-5, 5}}, {1, 2.5}},
+    {"gelu", &reference::gelu, {{-1, 1}, {-15, 5}, {-39, 5}}, {-0.5, 1.4142135623730951}},
+    {"gelu_tanh", &reference::gelu_tanh, {{-1, 1}, {-11, 5}, {-22, 5}}},
+    {"hard_sigmoid", [](Real x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
+    {"hard_swish", [](Real x) { return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
+    {"lgamma", [](Real x) { return std::lgamma(x); }, {{0, 3}, {0, 100}, {-10, 0}}, {1, 2, -2.4570247382208006}},
+    {"log", [](Real x) { return std::log(x); }, {{0, 3}, {0.9, 1.1}}, {1}},
+    {"log10", [](Real x) { return std::log10(x); }, {{0, 3}, {0.9, 1.1}}, {1, 1000}},
+    {"log1p", [](Real x) { return std::log1p(x); }, {{-1, 3}, {-0.01, 0.01}}, {-1, 1e38}},
+    {"log2", [](Real x) { return std::log2(x); }, {{0, 3}, {0.9, 1.1}}, {1, 8}},
+    {"log_sigmoid", [](Real x) { return -reference::softplus(-x); }, {{-3, 3}, {-100, 104}, {-750, 750}}},
+    {"logit", &reference::logit, {{0, 1}, {0.49, 0.51}, {0, 0.001}}, {0.25, 0.5, 0.75, 1}},
+    {"mish", &reference::mish, {{-3, 3}, {-110, 10}, {-750, 10}}},
+    {"neg", [](Real x) { return -x; }, {{-2, 2}}},
+    {"reciprocal", [](Real x) { return 1 / x; }, {{-2, 2}}},
+    {"relu", [](Real x) { return x < 0 ? 0 : x; }, {{-2, 2}}},
+    {"relu6", [](Real x) { return x < 0 ? 0 : x > 6 ? 6 : x; }, {{-2, 8}}, {6}},
+    {"round", [](Real x) { return std::nearbyint(x); }, {{-5, 5}}, {0.5, 1.5, 2.5}},
+    {"rsqrt", [](Real x) { return 1 / std::sqrt(x); }, {{0, 4}}},
+    {"selu",
+     [](Real x) {
+       return x > 0 ? 1.0507009873554804934193L * x : 1.7580993408473768599402L * std::expm1(x);
+     },
+     {{-3, 3}, {-50, 1}}},
+    {"sigmoid", [](Real x) { return 1 / (1 + std::exp(-x)); }, {{-3, 3}, {-104, 20}, {-746, 40}}},
+    {"sign", [](Real x) -> Real { return x > 0 ? 1 : x < 0 ? -1 : x; }, {{-2, 2}}},
+    {"silu", [](Real x) { return x / (1 + std::exp(-x)); }, {{-3, 3}, {-110, 10}, {-752, 10}}},
+    {"sin", [](Real x) { return std::sin(x); }, {{-10, 10}, {-2e6, 2e6}}, {3.141592653589793, 6.283185307179586, 1e6}},
+    {"sinh", [](Real x) { return std::sinh(x); }, {{-1, 1}, {-90, 90}, {-711, 711}}, {0.0625}},
+    {"softsign", [](Real x) { return x / (1 + std::fabs(x)); }, {{-3, 3}}},
+    {"sqrt", [](Real x) { return std::sqrt(x); }, {{0, 4}}},
+    {"square", [](Real x) { return x * x; }, {{-4, 4}}},
+    {"tan", [](Real x) { return std::tan(x); }, {{-10, 10}, {-2e6, 2e6}}, {1.5707963267948966, 3.141592653589793, 1e6}},
+    {"tanh", [](Real x) { return std::tanh(x); }, {{-1, 1}, {-20, 20}}, {0.625}},
+    {"tanh_shrink", &reference::tanh_shrink, {{-2, 2}, {-0.1, 0.1}, {-20, 20}}, {1.5}},
+    {"trunc", [](Real x) { return std::trunc(x); }, {{-5, 5}}, {1, 2.5}},
+};
+
+const std::vector<Unary> parametric_rows = {
+    {"celu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
+    {"elu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
+    {"hard_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x; }, {{-2, 2}}, {-0.5, 0.5}},
+    {"hard_tanh", [](Real x) { return x < -1 ? -1 : x > 1 ? 1 : x; }, {{-2, 2}}, {-1, 1}},
+    {"leaky_relu", [](Real x) { return x > 0 ? x : static_cast<Real>(0.01) * x; }, {{-2, 2}}},
+    {"polygamma", &reference::trigamma, {{0, 3}, {0, 50}, {-10, 0}}, {1, -1, 18}},
+    {"soft_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x - std::copysign(0.5L, x); }, {{-2, 2}}, {0.5}},
+    {"softplus", [](Real x) { return x > 20 ? x : reference::softplus(x); }, {{-3, 3}, {-104, 21}, {-746, 21}}, {20}},
+    {"threshold", [](Real x) { return x <= 0.5L ? -2 : x; }, {{-2, 2}}, {0.5}},
+};
+
+struct Binary {
+  const char* name;
+  Real (*reference)(Real, Real);  ///< null: measured elsewhere
+  std::vector<std::pair<Interval, Interval>> dense;
+  Real floor = 0;
+};
+
+const std::pair<Interval, Interval> kAround = {{-4, 4}, {-4, 4}}, kLogarithm = {{-4, 4}, {0, 4}};
+const std::vector<Binary> binary_rows = {
+    {"add", [](Real a, Real b) { return a + b; }, {kAround}},
+    {"atan2", [](Real a, Real b) { return std::atan2(a, b); }, {kAround, {{-1e-3, 1e-3}, {-4, 4}}}},
+    {"copysign", [](Real a, Real b) { return std::copysign(a, b); }, {kAround}},
+    {"div", [](Real a, Real b) { return a / b; }, {kAround}},
+    {"floor_divide", &reference::floor_divide, {kAround, {{-1e6, 1e6}, {-4, 4}}}},
+    {"fmax", [](Real a, Real b) { return std::fmax(a, b); }, {kAround}},
+    {"fmin", [](Real a, Real b) { return std::fmin(a, b); }, {kAround}},
+    {"fmod", [](Real a, Real b) { return std::fmod(a, b); }, {kAround, {{-1e6, 1e6}, {-4, 4}}}},
+    {"hypot", [](Real a, Real b) { return std::hypot(a, b); }, {kAround, {{-1, 1}, {-1e-4, 1e-4}}}},
+    {"logaddexp", &reference::logaddexp, {kAround, {{-50, 50}, {-50, 50}}}, 1},
+    {"maximum", [](Real a, Real b) { return a > b || std::isnan(a) ? a : b; }, {kAround}},
+    {"minimum", [](Real a, Real b) { return a < b || std::isnan(a) ? a : b; }, {kAround}},
+    {"mul", [](Real a, Real b) { return a * b; }, {kAround}},
+    {"nextafter", nullptr, {}},  // depends on the type: math_test.cpp counts bits
+    {"pow", [](Real a, Real b) { return std::pow(a, b); }, {{{0, 4}, {-30, 30}}, {{0.9, 1.1}, {-900, 900}}}},
+    {"remainder", &reference::remainder, {kAround, {{-1e6, 1e6}, {-4, 4}}}},
+    {"sub", [](Real a, Real b) { return a - b; }, {kAround}},
+    {"xlogy", [](Real a, Real b) { return a == 0 && b == b ? Real(0) : a * std::log(b); }, {kLogarithm}},
+};
+
+// --- measuring -----------------------------------------------------------------------------------------------------
+
+/// |actual - expected| in units of T's last place at `expected`, but at least of that at `floor`. Infinity stands where
+/// the next number would.
+template <class T>
+double error_in_ulps(T actual, Real expected, Real floor) {
+  using Limits = std::numeric_limits<T>;
+  const T rounded = static_cast<T>(expected);
+  if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected) ? 0 : kInfinity;
+  if (actual == rounded && std::isinf(actual)) return 0;
+  if (std::isinf(expected)) return kInfinity;
+  const Real beyond = std::ldexp(Real(1), Limits::max_exponent);
+  const Real got = std::isinf(actual) ? std::copysign(beyond, static_cast<Real>(actual)) : static_cast<Real>(actual);
+  const Real size = std::max({std::fabs(expected), floor, static_cast<Real>(Limits::min())});
+  const int exponent = std::min(std::ilogb(size), Limits::max_exponent - 1);
+  return static_cast<double>(std::fabs(got - expected) / std::ldexp(Real(1), exponent - (Limits::digits - 1)));
+}
+
+constexpr std::size_t kDraws = 10000;
+
+/// Random bit patterns: all magnitudes alike; infinities, NaN and subnormal numbers among them.
+template <class T>
+void add_patterns(std::vector<T>& xs, std::mt19937_64& random) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  for (std::size_t i = 0; i < kDraws; ++i) xs.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
+}
+template <class T>
+void add_evenly(std::vector<T>& xs, Interval interval, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> between(interval.low, interval.high);
+  for (std::size_t i = 0; i < kDraws; ++i) xs.push_back(static_cast<T>(between(random)));
+}
+/// Zeros, limits, and both sides of a point: a hundred steps, then ever wider ones.
+template <class T>
+std::vector<T> special_values(const Points& points) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> xs = {T(0), T(-0.0), Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()};
+  for (const T x : {Limits::max(), Limits::min(), Limits::denorm_min(), Limits::min() - Limits::denorm_min(),
+                    Limits::epsilon(), T(1), T(2)})
+    xs.insert(xs.end(), {x, -x, std::nextafter(x, T(0)), -std::nextafter(x, T(0))});
+  for (const double point : points) {
+    for (const T toward : {-Limits::infinity(), Limits::infinity()}) {
+      T x = static_cast<T>(point);
+      for (int i = 0; i < 100; ++i, x = std::nextafter(x, toward)) xs.push_back(x);
+    }
+    for (double step = 1e-12; step < 0.1; step *= 1.3)
+      xs.insert(xs.end(), {static_cast<T>(point + step), static_cast<T>(point - step)});
+  }
+  return xs;
+}
+
+struct Worst {
+  double ulps = 0, x = 0, y = 0, got = 0, expected = 0;
+  void see(double error, double at_x, double at_y, double actual, Real exact) {
+    if (!(error <= ulps)) *this = {error, at_x, at_y, actual, static_cast<double>(exact)};
+  }
+};
+
+template <class T>
+Worst measure(const Unary& row, UnaryFunction function) {
+  std::mt19937_64 random(7);
+  std::vector<T> xs = special_values<T>(row.special);
+  add_patterns(xs, random);
+  for (const Interval& interval : row.dense) add_evenly(xs, interval, random);
+  const std::vector<T> results = function(from_vector(xs)).template to_vector<T>();
+  Worst worst;
+  for (std::size_t i = 0; i < xs.size(); ++i) {
+    const Real exact = row.reference(static_cast<Real>(xs[i]));
+    worst.see(error_in_ulps(results[i], exact, row.floor), xs[i], 0, results[i], exact);
+  }
+  return worst;
+}
+
+template <class T>
+Worst measure(const Binary& row, BinaryFunction function) {
+  std::mt19937_64 random(8);
+  std::vector<T> as, bs;
+  for (const T a : special_values<T>({}))
+    for (const T b : special_values<T>({})) as.push_back(a), bs.push_back(b);
+  add_patterns(as, random);
+  add_patterns(bs, random);
+  for (const auto& [left, right] : row.dense) {
+    add_evenly(as, left, random);
+    add_evenly(bs, right, random);
+  }
+  const std::vector<T> results = function(from_vector(as), from_vector(bs)).template to_vector<T>();
+  Worst worst;
+  for (std::size_t i = 0; i < as.size(); ++i) {
+    const Real exact = row.reference(static_cast<Real>(as[i]), static_cast<Real>(bs[i]));
+    worst.see(error_in_ulps(results[i], exact, row.floor), as[i], bs[i], results[i], exact);
+  }
+  return worst;
+}
+
+void report(const char* name, const Worst& single, const Worst& wide, bool pairs) {
+  const auto print = [&](const Worst& w) {
+    if (pairs) std::printf("  %8.3f at %-13.6g, %-13.6g", w.ulps, w.x, w.y);
+    else std::printf("  %8.3f at %-13.6g", w.ulps, w.x);
+  };
+  std::printf("%-14s", name);
+  print(single);
+  print(wide);
+  std::printf("\n");
+  for (const Worst& w : {single, wide}) {
+    INFO(name << " at " << w.x << (pairs ? " and " + std::to_string(w.y) : "") << " gives " << w.got << ", not "
+              << w.expected);
+    CHECK(w.ulps <= tolerance::elementwise_ulps);
+  }
+}
+
+bool long_double_is_wider() {
+  if (LDBL_MANT_DIG > DBL_MANT_DIG) return true;
+  WARN("long double is no wider than double here: this case checked nothing");
+  return false;
+}
+
+template <class Row>
+std::set<std::string> names_in(const std::vector<Row>& rows) {
+  std::set<std::string> names;
+  for (const Row& row : rows) names.insert(row.name);
+  return names;
+}
+template <class Tuple>
+std::set<std::string> names_in() {
+  const std::vector<std::string> list = names_of(static_cast<Tuple*>(nullptr));
+  return {list.begin(), list.end()};
+}
+template <class Function>
+std::set<std::string> names_in(const std::map<std::string, Function>& functions) {
+  std::set<std::string> names;
+  for (const auto& [name, function] : functions) names.insert(name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("every elementwise rule has a function and is measured", "[ulp]") {
+  CHECK(names_in(unary_functions()) == names_in<kernels::UnaryOps>());
+  CHECK(names_in(parametric_functions()) == names_in<kernels::ParametricOps>());
+  CHECK(names_in(binary_functions()) == names_in<kernels::BinaryOps>());
+  CHECK(names_in(unary_rows) == names_in<kernels::UnaryOps>());
+  CHECK(names_in(parametric_rows) == names_in<kernels::ParametricOps>());
+  CHECK(names_in(binary_rows) == names_in<kernels::BinaryOps>());
+}
+
+TEST_CASE("functions of one operand are within 4 ULP over their whole range", "[ulp]") {
+  if (!long_double_is_wider()) return;
+  std::printf("function        float32: ULP at ...         float64: ULP at ...\n");
+  for (const Unary& row : unary_rows) {
+    const UnaryFunction function = unary_functions().at(row.name);
+    report(row.name, measure<float>(row, function), measure<double>(row, function), false);
+  }
+  for (const Unary& row : parametric_rows) {
+    const UnaryFunction function = parametric_functions().at(row.name);
+    report(row.name, measure<float>(row, function), measure<double>(row, function), false);
+  }
+}
+
+TEST_CASE("functions of two operands are within 4 ULP over their whole range", "[ulp]") {
+  if (!long_double_is_wider()) return;
+  for (const Binary& row : binary_rows) {
+    if (row.reference == nullptr) continue;
+    const BinaryFunction function = binary_functions().at(row.name);
+    report(row.name, measure<float>(row, function), measure<double>(row, function), true);
+  }
+}
+
+TEST_CASE("digamma and polygamma are within 4 ULP above 0, also near the zero", "[ulp]") {
+  if (!long_double_is_wider()) return;
+  const std::pair<Unary, UnaryFunction> rows[] = {
+      {{"digamma > 0",
+        [](Real x) { return x > 0 ? reference::digamma(x) : kNone; },
+        {{0, 3}, {1.3, 1.6}, {0, 50}},
+        {1.4616321449683622, 1.36, 1.56, 16}},
+       [](const Tensor& x) { return where(x > 0, digamma(x), kNaN); }},
+      {{"polygamma 2", [](Real x) { return x > 0 ? reference::polygamma(2, x) : kNone; }, {{0, 3}, {0, 50}}, {1, 20}},
+       [](const Tensor& x) { return where(x > 0, polygamma(2, x), kNaN); }},
+      {{"polygamma 5", [](Real x) { return x > 0 ? reference::polygamma(5, x) : kNone; }, {{0, 3}, {0, 50}}, {1, 26}},
+       [](const Tensor& x) { return where(x > 0, polygamma(5, x), kNaN); }}};
+  for (const auto& [row, function] : rows)
+    report(row.name, measure<float>(row, function), measure<double>(row, function), false);
+}
