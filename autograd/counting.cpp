@@ -44,10 +44,10 @@ Tensor weights_for(const char* op, const TensorImpl& x, const Tensor& weights, W
 
 Tensor unique(const Tensor& x, Where where) {
   const TensorImpl& impl = core::defined("unique", x, where);
-  const Tensor all = flat(x, where);
+  const Tensor elements = flat(x, where);
   const core::Backend& backend = backend_of(impl, where);
-  const Tensor sorted = result_like(*all.impl(), where);
-  backend.sort(*all.impl(), 0, false, sorted.impl(), nullptr);
+  const Tensor sorted = result_like(*elements.impl(), where);
+  backend.sort(*elements.impl(), 0, false, sorted.impl(), nullptr);
   const Shape shape = list_of(backend.count_distinct(*sorted.impl()), where);
   Tensor values = result_like(impl, shape, impl.dtype, where);
   backend.distinct(*sorted.impl(), nullptr, *values.impl(), nullptr, nullptr, nullptr);
@@ -57,11 +57,11 @@ Tensor unique(const Tensor& x, Where where) {
 
 UniqueResult unique_all(const Tensor& x, Where where) {
   const TensorImpl& impl = core::defined("unique_all", x, where);
-  const Tensor all = flat(x, where);
+  const Tensor elements = flat(x, where);
   const core::Backend& backend = backend_of(impl, where);
-  const Tensor sorted = result_like(*all.impl(), where);
-  const Tensor order = result_like(impl, all.impl()->shape, DType::int64, where);
-  backend.sort(*all.impl(), 0, false, sorted.impl(), order.impl());
+  const Tensor sorted = result_like(*elements.impl(), where);
+  const Tensor order = result_like(impl, elements.impl()->shape, DType::int64, where);
+  backend.sort(*elements.impl(), 0, false, sorted.impl(), order.impl());
   const Shape shape = list_of(backend.count_distinct(*sorted.impl()), where);
   const UniqueResult result{
       result_like(impl, shape, impl.dtype, where), result_like(impl, shape, DType::int64, where),

@@ -208,9 +208,12 @@ Tensor einsum(std::string_view text, std::span<const Tensor> operands, Where whe
     autograd::require_floating("einsum", core::defined("einsum", x, where), where);
     core::require_same_device("einsum", *operands[0].impl(), *x.impl(), where);
   }
+  DType dtype = operands[0].dtype();
+  for (const Tensor& x : operands) dtype = promote(dtype, x.dtype(), where);
   const autograd::Rollback rollback;
   std::vector<Labeled> list;
-  for (std::size_t i = 0; i < operands.size(); ++i) list.push_back(equation.operand(i, operands[i]));
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    list.push_back(equation.operand(i, operands[i].to(dtype, where)));
   std::int64_t sizes[kLabels];
   check_sizes(equation, list, sizes);
   IndexSet named = 0, wanted = 0;

@@ -91,7 +91,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   if (w.rank() != 2)
     base::fail<ShapeError>(where, "linear: the weight is ", w.shape, "; it must have two axes, [inputs, outputs].");
   if (!bias.defined()) return matmul(x, weight, where);
-  const TensorImpl& c = *bias.impl();
+  const TensorImpl& c = core::defined("linear", bias, where);
   if (c.rank() != 1 || c.shape[0] != w.shape[1])
     base::fail<ShapeError>(where, "linear: the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
                            w.shape[1], "].");

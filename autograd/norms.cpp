@@ -19,20 +19,22 @@ struct Norm {
   double order;
 };
 
-/// g * x |x|^(order-2) / y^(order-1), without a division by 0.
+/// g * sign(x) * (|x| / y)^(order-1), without a division by 0. The powers of x and y alone may overflow.
 void norm_replay(Replay& r) {
   const Where where = r.where();
   const auto norm = r.attributes<Norm>();
+  const auto spread = [&](const Tensor& t) { return autograd::stretch(t, norm.full, norm.mask, where); };
   const Tensor &x = r.saved(0), &y = r.saved(1);
   const Tensor no_norm = equal(y, 0, where), divisor = capstan::where(no_norm, 1, y, where);
-  Tensor numerator = x, denominator = divisor;
-  if (norm.order != 2) {
-    const Tensor zero = equal(x, 0, where), positive = capstan::where(zero, 1, abs(x, where), where);
-    numerator = capstan::where(zero, 0, mul(x, pow(positive, norm.order - 2, where), where), where);
-    denominator = pow(divisor, norm.order - 1, where);
+  if (norm.order == 2) {
+    const Tensor scale = capstan::where(no_norm, 0, div(r.grad(), divisor, where), where);
+    r.give(0, mul(x, spread(scale), where));
+    return;
   }
-  const Tensor scale = capstan::where(no_norm, 0, div(r.grad(), denominator, where), where);
-  r.give(0, mul(numerator, autograd::stretch(scale, norm.full, norm.mask, where), where));
+  const Tensor none = logical_or(equal(x, 0, where), spread(no_norm), where);
+  const Tensor ratio = capstan::where(none, 1, div(abs(x, where), spread(divisor), where), where);
+  const Tensor slope = mul(sign(x, where), pow(ratio, norm.order - 1, where), where);
+  r.give(0, mul(spread(r.grad()), capstan::where(none, 0, slope, where), where));
 }
 
 /// An order that is neither infinite nor 0 or 1.

@@ -111,12 +111,27 @@ Tensor cofactors_by_svd(const Tensor& x, Where where) {
   return matmul(mul(u, expand_dims(scales, -2, where), where), vh, where);
 }
 
+/// The cofactors of regular matrices, whose determinants are y.
+Tensor cofactors_by_inverse(const Tensor& x, const Tensor& y, Where where) {
+  return mul(as_matrices(y, where), turned(inverse(x, where), where), where);
+}
+
 void det_replay(Replay& r) {
   const Where where = r.where();
   const Tensor &x = r.saved(0), &y = r.saved(1);
-  const bool singular = any_of(equal(stop_gradient(y, where), 0, where), {}, {}, where).item<bool>(where);
-  const Tensor cofactors = singular ? cofactors_by_svd(x, where)
-                                    : mul(as_matrices(y, where), turned(inverse(x, where), where), where);
+  const Tensor singular = equal(stop_gradient(y, where), 0, where);
+  Tensor cofactors;
+  if (any_of(singular, {}, {}, where).item<bool>(where)) {
+    // each way gets harmless matrices in place of the other's, whose second derivatives may not be finite there
+    const std::int64_t n = autograd::rows_of(*x.impl());
+    const TensorOptions options{x.dtype(), x.device()};
+    const Tensor which = as_matrices(singular, where), identity = eye(n, n, options, where);
+    const Tensor uneven = diag(linspace(0.5, 1, n, options, where), 0, where);
+    cofactors = capstan::where(which, cofactors_by_svd(capstan::where(which, x, uneven, where), where),
+                               cofactors_by_inverse(capstan::where(which, identity, x, where), y, where), where);
+  } else {
+    cofactors = cofactors_by_inverse(x, y, where);
+  }
   r.give(0, mul(as_matrices(r.grad(), where), cofactors, where));
 }
 
@@ -206,7 +221,10 @@ LstsqResult lstsq(const Tensor& a, const Tensor& b, double rcond, Where where) {
   const BadMatrix bad = lapack("lstsq", backend_of(left, where).lstsq, where)(left, right, rcond, *out.impl(),
                                                                               *rank.impl(), *values.impl());
   if (bad.index >= 0) autograd::fail_to_converge("lstsq", system.shape, bad, where);
-  const bool full_rank = all_of(equal(rank, least, where), {}, {}, where).item<bool>(where);
+  // a matrix that is not finite, which has NaN for singular values, does not take the residuals from the others
+  const Tensor unknown = any_of(isnan(values, where), -1, {}, where);
+  const Tensor good = logical_or(equal(rank, least, where), unknown, where);
+  const bool full_rank = all_of(good, {}, {}, where).item<bool>(where);
   record("lstsq", where, &lstsq_replay, {&system.a, &system.b}, {&out}, {&system.a, &system.b, &out},
          LeastSquares{right.shape, full_rank});
   autograd::note("lstsq", where, {&system.a, &system.b}, {&rank, &values});

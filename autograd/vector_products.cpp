@@ -29,8 +29,11 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int axis, Where where) {
   const TensorImpl &x = core::defined("vecdot", a, where), &y = core::defined("vecdot", b, where);
   const int from_end = shared_axis("vecdot", x, y, axis, where);
   const autograd::Rollback rollback;
-  const Tensor products = mul(a, b, where);
-  return sum(products, -from_end, {}, where).to(products.dtype(), where);
+  const bool half = is_half(x.dtype) && is_half(y.dtype);  // in 16 bits a product may overflow where the sum does not
+  const Tensor products =
+      half ? mul(a.to(DType::float32, where), b.to(DType::float32, where), where) : mul(a, b, where);
+  const DType dtype = half ? promote(x.dtype, y.dtype, where) : products.dtype();
+  return sum(products, -from_end, {}, where).to(dtype, where);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, Where where) {

@@ -158,6 +158,14 @@ TEST_CASE("einsum promotes, and keeps the 16-bit types", "[linalg]") {
   CHECK(number(einsum("ij,ij->", {half, half})) == 5);
 }
 
+TEST_CASE("einsum computes in the type that all operands promote to", "[linalg]") {
+  // the product of the first two is exact in float64, and not in float32
+  const Tensor tenth = {0.1f}, half = Tensor{300.0f}.to(DType::float16);
+  const double exact = static_cast<double>(0.1f) * static_cast<double>(0.1f);
+  CHECK(same(einsum("i,i,i->", {tenth, tenth, Tensor{1.0}}), Tensor(exact)));
+  CHECK(same(einsum("i,i,i->i", {half, half, Tensor{1.0f}}), {90000.0f}));  // beyond float16
+}
+
 TEST_CASE("a chain of products is taken at its cheapest", "[linalg]") {
   // from the left the first product alone would have 10^10 terms
   const Tensor column = ones({100000, 1}), row = ones({1, 100000});

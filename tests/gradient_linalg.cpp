@@ -215,6 +215,10 @@ void add_systems(Cases& cases) {
                    "singular and regular matrices",
                    [](const Tensors& in) { return det(in[0]); },
                    {stack({singular, other})}});
+  cases.push_back({"det",
+                   "a singular matrix beside the identity",  // whose singular values are equal
+                   [](const Tensors& in) { return det(in[0]); },
+                   {stack({singular, eye(2, 2, {.dtype = DType::float64})})}});
   for (const Shape& shape : {Shape{3, 3}, Shape{4, 2}, Shape{2, 2, 3}})
     cases.push_back(
         {"pinv", to_string(shape), [](const Tensors& in) { return pinv(in[0]); }, {regular(shape, 368)}});

@@ -124,6 +124,9 @@ TEST_CASE("determinants have the values of NumPy's manual", "[linalg]") {
   const Tensor small = identity(500, DType::float32) * 0.1f;
   CHECK(number(det(small)) == 0);
   CHECK(close(slogdet(small).logabsdet, Tensor(-1151.2925464970228), tolerance::roundings32));
+  // what is neither too large nor too small is not lost on the way there
+  CHECK(close(det(diag(Tensor{1e200, 1e200, 1e-200, 1e-200})), Tensor(1.0), tolerance::roundings64));
+  CHECK(close(det(diag(Tensor{1e-200, 1e-200, 1e200, -1e200})), Tensor(-1.0), tolerance::roundings64));
 }
 
 TEST_CASE("the determinant of a product is the product of determinants", "[linalg]") {
@@ -230,6 +233,18 @@ TEST_CASE("lstsq fits the line of NumPy's manual", "[linalg]") {
   CHECK(shortest.rank.item<std::int64_t>() == 1);
   const Tensor thin = identity(2, DType::float64) * Tensor{1.0, 0.01};
   CHECK(lstsq(thin, Tensor{1.0, 1.0}, 0.1).rank.item<std::int64_t>() == 1);
+}
+
+TEST_CASE("lstsq gives residuals beside a matrix that is not finite", "[linalg]") {
+  const Tensor a = noise({3, 5, 2}, DType::float64, 266), b = noise({5, 2}, DType::float64, 267);
+  Tensor broken = a.copy();
+  broken.index_put({1, 4, 0}, kNaN);
+  const LstsqResult whole = lstsq(a, b), fit = lstsq(broken, b);
+  REQUIRE(fit.residuals.shape() == Shape{3, 2});
+  CHECK(all_nan(fit.residuals[1]));
+  CHECK(same(fit.residuals[0], whole.residuals[0]));
+  CHECK(same(fit.residuals[2], whole.residuals[2]));
+  CHECK(same(fit.rank, from_vector(std::vector<std::int64_t>{2, 0, 2})));
 }
 
 TEST_CASE("lstsq is the pseudoinverse times the right side, for every shape", "[linalg]") {
@@ -369,6 +384,10 @@ TEST_CASE("gradients stay finite where values coincide or vanish", "[linalg][gra
   CHECK(same(slope(some, [](const Tensor& x) { return vector_norm(x, 1); }), {0.0, 1.0, -1.0}));
   CHECK(same(slope(nothing, [](const Tensor& x) { return vector_norm(x); }), {0.0, 0.0}));
   CHECK(same(slope(nothing, [](const Tensor& x) { return vector_norm(x, 3); }), {0.0, 0.0}));
+  // (|x|/y)^(order-1), where the power of x alone is infinite
+  CHECK(close(slope(Tensor{1e-30f}, [](const Tensor& x) { return vector_norm(x, 0.5); }), {1.0f},
+              tolerance::roundings32));
+  CHECK(same(slope(Tensor{0.0f, 1e-30f}, [](const Tensor& x) { return vector_norm(x, -1.5); }), {0.0f, 0.0f}));
   CHECK(same(slope(Tensor{-2.0, 1.0, 2.0}, [](const Tensor& x) { return vector_norm(x, kInfinity); }),
              {-0.5, 0.0, 0.5}));  // ties share
 }

@@ -93,6 +93,9 @@ TEST_CASE("outer, vecdot, kron and cross agree with NumPy's manual", "[linalg]")
   CHECK(close(vecdot(v, Tensor{0.0, 0.6, 0.8}), {3.0, 8.0, 10.0}, tolerance::roundings64));
   CHECK(same(vecdot(Tensor{{1, 2}, {3, 4}}, Tensor{{5, 6}, {7, 8}}, 0), {26, 44}));  // stays int32
   CHECK(same(vecdot(Tensor{{1, 2}, {3, 4}}, Tensor{{5, 6}, {7, 8}}), {17, 53}));
+  const Tensor half = Tensor{300.0f, -300.0f}.to(DType::float16);
+  CHECK(number(vecdot(half, abs(half))) == 0);  // 90000 - 90000, though 90000 is beyond float16
+  CHECK(vecdot(half, half).dtype() == DType::float16);
 
   CHECK(same(kron(Tensor{1, 10, 100}, Tensor{5, 6, 7}), {5, 6, 7, 50, 60, 70, 500, 600, 700}));
   CHECK(same(kron(Tensor{5, 6, 7}, Tensor{1, 10, 100}), {5, 50, 500, 6, 60, 600, 7, 70, 700}));

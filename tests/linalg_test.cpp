@@ -128,6 +128,11 @@ TEST_CASE("matmul promotes float32 beside float64", "[linalg]") {
   CHECK(same(matmul(a, b), {{11.0}}));
 }
 
+TEST_CASE("linear takes a bias that is held as row slices", "[linalg]") {
+  const Tensor bias = from_row_slices({from_vector(std::vector<std::int64_t>{1}), Tensor{5.0f}}, {3});
+  CHECK(same(linear(ones({1, 2}), ones({2, 3}), bias), {{2.0f, 7.0f, 2.0f}}));
+}
+
 TEST_CASE("linear is a product and a bias", "[linalg]") {
   for (const DType type : {DType::float32, DType::float64})
     for (const Shape& shape : {Shape{5, 3}, Shape{3}, Shape{2, 4, 3}, Shape{0, 3}, Shape{1, 3}}) {

@@ -234,7 +234,7 @@ TEST_CASE("a sort that is recorded gives the same values as one that is not", "[
 }
 
 TEST_CASE("kthvalue counts from one and drops its axis or keeps it", "[order]") {
-  const Tensor x = {{5.0f, 1.0f, 3.0f, 3.0f}, {2.0f, kNaN, 0.0f, 4.0f}};
+  const Tensor x = {{5.0f, 1.0f, 3.0f, 3.0f}, {2.0f, float(kNaN), 0.0f, 4.0f}};
   const KthResult second = kthvalue(x, 2);
   CHECK(same(second.values, {3.0f, 2.0f}));
   CHECK(same(second.indices, int64s({2, 0})));  // of two equal ones the first comes first

@@ -11,8 +11,10 @@ inline constexpr double golden32_factor = 8;
 inline constexpr double golden32_floor = 1e-6;
 // ... and no verdict where PyTorch's own error exceeds this.
 inline constexpr double golden32_no_verdict = 1e-3;
-// A gradient that PyTorch computed with 1/6 rounded to float32.
-inline constexpr double sixth_in_float32 = 1e-7;
+// Gradients that PyTorch computed with a constant rounded to float32: 1/6 in hardsigmoid, 1/alpha in celu.
+inline constexpr double constant_in_float32 = 1e-7;
+// Gradients that PyTorch computed with its trigamma, a series cut after the third term.
+inline constexpr double short_trigamma = 1e-8;
 // Ten optimizer steps in float32: one rounding of 6e-8 a step, and what Adam's quotient makes of it.
 inline constexpr double trajectory32 = 1e-5;
 

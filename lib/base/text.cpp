@@ -5,6 +5,8 @@
 
 namespace capstan::base {
 
+constinit thread_local std::uint32_t failures = 0;
+
 void append(std::string& text, std::string_view part) { text += part; }
 void append(std::string& text, std::int64_t part) { text += std::to_string(part); }
 

@@ -33,9 +33,13 @@ std::string join(const Parts&... parts) {
   return text;
 }
 
+/// Errors that the calling thread has thrown.
+extern constinit thread_local std::uint32_t failures;
+
 /// Throws E with the parts as its message and ` (file.cpp:line)` behind it.
 template <class E, class... Parts>
 [[noreturn]] __attribute__((noinline, cold)) void fail(Where where, const Parts&... parts) {
+  ++failures;
   throw E(join(parts..., " (", to_string(where), ")"));
 }
 

@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "lib/base/text.hpp"
+
 namespace capstan::core {
 
 constinit std::atomic<unsigned> observers{0};
@@ -32,13 +34,19 @@ Registry& registry() {
   return *instance;
 }
 
+constinit std::atomic<ResultCheck> result_check{nullptr};
 constinit std::atomic<std::uint32_t> clock_periods{0};  // times that a watcher was added
 constinit std::atomic<int> threads_seen{0};
+
+/// Origins that were asked for lately, at the places of their hashes.
+constexpr unsigned kRecentBits = 8;
+constinit std::atomic<const Origin*> recent_origins[1u << kRecentBits] = {};
 
 /// What is known of the calling thread.
 struct ThreadState {
   std::int64_t start = 0;           // of the operation that runs; 0: none is known to
-  std::uint32_t start_period = 0;   // a start from an earlier period is worth nothing
+  std::uint32_t start_period = 0;   // a start from an earlier period is worth nothing,
+  std::uint32_t start_failures = 0; // nor is one of an operation that has failed
   int number = 0;                   // 0: not seen yet
   bool telling = false;             // what watchers compute is not watched
   const char* replayed = nullptr;   // the operation whose gradient runs
@@ -48,13 +56,13 @@ struct ThreadState {
 };
 constinit thread_local ThreadState this_thread;
 
-/// While one lives, this thread reports nothing.
+/// While one lives, this thread reports nothing. `begin` is 0 if nobody asks for times.
 class Telling {
  public:
   explicit Telling(std::int64_t begin) noexcept : begin_(begin) { this_thread.telling = true; }
   ~Telling() {
     this_thread.telling = false;
-    this_thread.watching += nanoseconds() - begin_;
+    if (begin_ != 0) this_thread.watching += nanoseconds() - begin_;
   }
   Telling(const Telling&) = delete;
   Telling& operator=(const Telling&) = delete;
@@ -65,10 +73,20 @@ class Telling {
 
 /// One for each operation and line.
 const Origin* origin_of(const Operation& operation) {
-  Registry& all = registry();
   const OriginKey key(operation.op, operation.where.file_name(), operation.where.line(), operation.backward);
+  const auto& [op, file, line, backward] = key;
+  const std::uint64_t sum = reinterpret_cast<std::uintptr_t>(op) * std::uint64_t{3} +
+                            reinterpret_cast<std::uintptr_t>(file) + line * std::uint64_t{2} + std::uint64_t{backward};
+  std::atomic<const Origin*>& recent = recent_origins[sum * 0x9E3779B97F4A7C15u >> (64 - kRecentBits)];
+  const Origin* origin = recent.load(std::memory_order_acquire);
+  if (origin != nullptr && origin->op == op && origin->where.file_name() == file && origin->where.line() == line &&
+      origin->backward == backward)
+    return origin;
+  Registry& all = registry();
   const std::lock_guard lock(all.origins_mutex);
-  return &all.origins.try_emplace(key, Origin{operation.op, operation.where, operation.backward}).first->second;
+  origin = &all.origins.try_emplace(key, Origin{operation.op, operation.where, operation.backward}).first->second;
+  recent.store(origin, std::memory_order_release);
+  return origin;
 }
 
 /// Writes on results where they come from, for messages about what becomes of them.
@@ -84,19 +102,38 @@ void label(const Operation& operation) {
   }
 }
 
-void tell(const Operation& operation, std::int64_t begin, std::int64_t end, std::int64_t own, bool composed) {
+/// When an operation ran; nothing if nobody asks for times.
+struct Times {
+  std::int64_t begin = 0, end = 0, own = 0;
+  bool composed = false;
+};
+
+void tell_watchers(const Operation& operation, const Times& times) {
   ThreadState& me = this_thread;
   if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
-  me.start = 0;
-  me.own += own;
-  ++me.reports;
-  const Telling telling(end);
-  label(operation);
-  if ((observers.load(std::memory_order_relaxed) & kWatchOperations) == 0) return;
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);
-  const Event event{operation, begin, end, own, me.number, me.replayed, composed};
+  const Event event{operation, times.begin, times.end, times.own, me.number, me.replayed, times.composed};
   for (Watcher* watcher : all.watchers) watcher->see(event);
+}
+
+void tell(const Operation& operation, const Times& times) {
+  ThreadState& me = this_thread;
+  me.start = 0;
+  me.own += times.own;
+  ++me.reports;
+  const Telling telling(times.end);
+  label(operation);
+  if (times.end != 0) tell_watchers(operation, times);
+  if (!watched(kWatchResults)) return;
+  if (const ResultCheck check = result_check.load(std::memory_order_acquire); check != nullptr)
+    check(operation, me.replayed);
+}
+
+/// Whether the start that is known is that of the operation which runs.
+bool has_start(const ThreadState& me) noexcept {
+  return me.start != 0 && me.start_period == clock_periods.load(std::memory_order_relaxed) &&
+         me.start_failures == base::failures;
 }
 
 }  // namespace
@@ -110,24 +147,25 @@ std::int64_t nanoseconds() noexcept {
 
 void operation_starts() noexcept {
   ThreadState& me = this_thread;
-  const std::uint32_t period = clock_periods.load(std::memory_order_relaxed);
-  if (me.telling || (me.start != 0 && me.start_period == period)) return;
+  if (me.telling || has_start(me)) return;
   me.start = nanoseconds();
-  me.start_period = period;
+  me.start_period = clock_periods.load(std::memory_order_relaxed);
+  me.start_failures = base::failures;
 }
 
 void operation_ends(const Operation& operation) {
   const ThreadState& me = this_thread;
   if (me.telling) return;
+  if (!watched(kWatchTimes)) return tell(operation, {});
   const std::int64_t end = nanoseconds();
-  const bool timed = me.start != 0 && me.start_period == clock_periods.load(std::memory_order_relaxed);
-  const std::int64_t begin = timed ? me.start : end;  // views compute nothing
-  tell(operation, begin, end, end - begin, false);
+  const bool timed = has_start(me);
+  const std::int64_t begin = timed ? me.start : end;
+  tell(operation, {begin, end, end - begin, !timed});
 }
 
 ReplayWatch::ReplayWatch(const char* op) noexcept
     : outer_(this_thread.replayed),
-      begin_(nanoseconds()),
+      begin_(watched(kWatchTimes) ? nanoseconds() : 0),
       own_before_(this_thread.own),
       watching_before_(this_thread.watching),
       reports_before_(this_thread.reports) {
@@ -141,24 +179,32 @@ void ReplayWatch::ends(const Operation& operation) {
   ThreadState& me = this_thread;
   me.replayed = outer_;
   if (me.telling) return;
+  if (!watched(kWatchTimes)) return tell(operation, {});
   const std::int64_t end = nanoseconds();
-  const std::int64_t own = end - begin_ - (me.own - own_before_) - (me.watching - watching_before_);
-  tell(operation, begin_, end, own > 0 ? own : 0, me.reports != reports_before_);
+  const std::int64_t begin = begin_ != 0 ? begin_ : end;  // 0: the first watcher came while it ran
+  const std::int64_t own = end - begin - (me.own - own_before_) - (me.watching - watching_before_);
+  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_});
 }
 
-void add_watcher(Watcher& watcher, bool last) {
+void add_watcher(Watcher& watcher) {
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);
-  all.watchers.insert(last ? all.watchers.end() : all.watchers.begin(), &watcher);
+  all.watchers.push_back(&watcher);
   clock_periods.fetch_add(1, std::memory_order_relaxed);
-  observers.fetch_or(kWatchOperations, std::memory_order_relaxed);
+  observers.fetch_or(kWatchTimes, std::memory_order_relaxed);
 }
 
 void remove_watcher(Watcher& watcher) noexcept {
   Registry& all = registry();
   const std::unique_lock lock(all.mutex);
   std::erase(all.watchers, &watcher);
-  if (all.watchers.empty()) observers.fetch_and(~kWatchOperations, std::memory_order_relaxed);
+  if (all.watchers.empty()) observers.fetch_and(~kWatchTimes, std::memory_order_relaxed);
+}
+
+void set_result_check(ResultCheck check) noexcept {
+  result_check.store(check, std::memory_order_release);
+  if (check != nullptr) observers.fetch_or(kWatchResults, std::memory_order_relaxed);
+  else observers.fetch_and(~kWatchResults, std::memory_order_relaxed);
 }
 
 // --- memory ---
@@ -188,7 +234,6 @@ void remove_memory_watcher(MemoryWatcher& watcher) noexcept {
 }
 
 void storage_made(Storage& storage, Where where) noexcept {
-  if ((observers.load(std::memory_order_relaxed) & kWatchMemory) == 0) return;
   Registry& all = registry();
   const std::lock_guard lock(all.memory_mutex);
   if (all.memory_watchers.empty()) return;

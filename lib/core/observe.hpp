@@ -19,17 +19,21 @@ struct Operation {
   std::size_t incoming = 0;  // of a replay: so many of the inputs are gradients
 };
 
-/// The kinds of watchers that are on; 0 as a rule, and then an operation costs one load and a branch.
+/// The kinds of watchers that are on; 0 as a rule, and then asking costs one load and a branch.
 extern constinit std::atomic<unsigned> observers;
-inline constexpr unsigned kWatchOperations = 1, kWatchMemory = 2;
-inline bool observed() noexcept { return __builtin_expect(observers.load(std::memory_order_relaxed) != 0, false); }
+inline constexpr unsigned kWatchTimes = 1, kWatchResults = 2, kWatchMemory = 4;
+inline bool watched(unsigned kinds) noexcept {
+  return __builtin_expect((observers.load(std::memory_order_relaxed) & kinds) != 0, false);
+}
+/// Whether somebody wants to know of operations.
+inline bool observed() noexcept { return watched(kWatchTimes | kWatchResults); }
 
 // --- what operations call ---
 
 /// Starts the clock of the next operation to be reported on this thread.
 void operation_starts() noexcept;
 inline void note_start() noexcept {
-  if (observed()) operation_starts();
+  if (watched(kWatchTimes)) operation_starts();
 }
 /// Tells all watchers. May throw NumericError.
 void operation_ends(const Operation& operation);
@@ -67,7 +71,7 @@ struct Event {
   std::int64_t own;         // the same without the operations in it, and without watching
   int thread;               // 1, 2, ... in the order they were first seen
   const char* inside;       // the operation whose gradient is running, or null
-  bool composed;            // it ran others, which were reported by themselves
+  bool composed;            // it computed nothing itself: a view, or made of others, which were reported by themselves
 };
 
 class Watcher {
@@ -77,10 +81,15 @@ class Watcher {
  protected:
   ~Watcher() = default;
 };
-/// `last`: after the others, because it may throw.
-void add_watcher(Watcher& watcher, bool last = false);
+void add_watcher(Watcher& watcher);
 /// When it returns, no thread is telling the watcher anything.
 void remove_watcher(Watcher& watcher) noexcept;
+
+/// Looks at the results of each operation, on its thread, after the watchers; may throw NumericError. `inside` as in
+/// an Event. There is one such function at most, and without watchers no clock is read for it.
+using ResultCheck = void (*)(const Operation& operation, const char* inside);
+/// Null for none. A thread that is just telling of an operation may call the one before it once more.
+void set_result_check(ResultCheck check) noexcept;
 
 /// One that is told of blocks made after it was added, and when such a block goes.
 class MemoryWatcher {

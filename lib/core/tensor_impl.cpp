@@ -54,7 +54,7 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) 
   storage->data = static_cast<std::byte*>(block) + kStorageHeader;
   storage->block_bytes = bytes;
   storage->device = device;
-  if (observed()) storage_made(*storage, where);
+  if (watched(kWatchMemory)) storage_made(*storage, where);
   impl->storage = storage;
   impl->data = storage->data;
   impl->contiguous = true;

@@ -67,7 +67,8 @@ void determinant(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorI
     batch.each([&](std::int64_t i, std::int64_t part) {
       T* matrix = lu.impl()->as<T>() + i * n * n;
       int* pivots = &all_pivots[part * n];
-      double product = 1, sum = 0, direction = 1;
+      double product = 1, sum = 0, direction = 1;  // the determinant is product * 2^exponent: no overflow on the way
+      std::int64_t exponent = 0;
       if (!lapack::all_finite(matrix, n * n)) {
         product = sum = direction = std::numeric_limits<double>::quiet_NaN();
       } else if (n > 0 && lapack::getrf(order, matrix, pivots) != 0) {
@@ -77,10 +78,12 @@ void determinant(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorI
         for (std::int64_t j = 0; j < n; ++j) {
           const double pivot = static_cast<double>(matrix[j * n + j]);
           if ((pivots[j] != j + 1) != (pivot < 0)) direction = -direction;
-          product *= std::fabs(pivot);
+          int of_pivot = 0, of_product = 0;
+          product = std::frexp(product * std::frexp(std::fabs(pivot), &of_pivot), &of_product);
+          exponent += of_pivot + of_product;
           sum += std::log(std::fabs(pivot));
         }
-        product *= direction;
+        product = direction * std::scalbln(product, static_cast<long>(exponent));
       }
       if (det != nullptr) det->as<T>()[i] = static_cast<T>(product);
       if (sign != nullptr) sign->as<T>()[i] = static_cast<T>(direction);

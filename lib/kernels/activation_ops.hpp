@@ -75,10 +75,11 @@ struct Mish {
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) {
-    // tanh(log(1 + e)) = e(e+2) / (e(e+2) + 2); e in two halves, as in Silu; above 0 with 1/e
-    const T half = exp(T(-0.5) * abs(x)), z = half * half, w = T(1) + T(2) * z;
-    return select(x < T(0), (x * half) * (half * (z + T(2))), x * w) /
-           select(x < T(0), z * (z + T(2)) + T(2), w + T(2) * z * z);
+    // tanh(log(1 + e)) = e(e+2) / (e(e+2) + 2); above 0 with 1/e; far below with e in two halves, as in Silu
+    const auto far = x < T(-80);
+    const T z = exp(select(far, T(0.5) * x, -abs(x))), n = z * (z + T(2)), w = T(1) + T(2) * z;
+    const T near = select(x < T(0), x * n, x * w) / select(x < T(0), n + T(2), w + T(2) * z * z);
+    return select(far, (x * z) * z, near);
   }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     const T s = sigmoid(x), rest = T(1) - s;

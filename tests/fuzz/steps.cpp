@@ -47,7 +47,7 @@ const Unary unaries[] = {
     {"ceil", [](const Tensor& x) { return cs::ceil(x); }, [](double x) { return std::ceil(x); }, true, 0},
     {"round", [](const Tensor& x) { return cs::round(x); }, [](double x) { return std::nearbyint(x); }, true, 0},
     {"trunc", [](const Tensor& x) { return cs::trunc(x); }, [](double x) { return std::trunc(x); }, true, 0},
-    {"sigmoid", [](const Tensor& x) { return cs::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, true, 6},
+    {"sigmoid", [](const Tensor& x) { return cs::sigmoid(x); }, [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, true, 6},
     {"reciprocal", [](const Tensor& x) { return cs::reciprocal(x); }, [](double x) { return 1 / x; }, true, 1},
 };
 
@@ -97,7 +97,7 @@ bool mixes(DType a, DType b) {
 
 /// Integers grow without bound in chains; beyond this the reference's doubles would not be exact.
 bool small(const Plain& x, double most) {
-  if (x.dtype != DType::int64) return true;
+  if (x.dtype != DType::int64 && x.dtype != DType::int32) return true;
   for (std::int64_t i = 0; i < x.count(); ++i)
     if (std::fabs(x[i]) > most) return false;
   return true;
@@ -242,6 +242,7 @@ bool Program::reduce() {
   short_out.erase(short_out.begin() + axis);
   Plain result = Plain::fresh(type, out);
   double absolute = 0;
+  bool overflows = false;  // sums of float32 may, on their way
   for_each_index(out, [&](const Sizes& at) {
     double sum = 0, most = -HUGE_VAL, magnitude = 0;
     std::int64_t best = 0;
@@ -251,15 +252,17 @@ bool Program::reduce() {
       from[static_cast<std::size_t>(axis)] = k;
       const double v = x.plain[number_of(from, x.plain.sizes)];
       sum += v;
-      magnitude += std::fabs(v);
+      if (std::isfinite(v)) magnitude += std::fabs(v);
       if (!nan && (std::isnan(v) || v > most)) best = k, most = v;
       nan = nan || std::isnan(v);
     }
     const double value = kind == 0 ? sum : kind == 1 ? (nan ? kNaN : most) : kind == 2 ? sum / static_cast<double>(size) : static_cast<double>(best);
     if (kind == 3 && !nan && size > 0 && most == -HUGE_VAL) best = 0;
     result[number_of(at, out)] = as_type(kind == 3 ? static_cast<double>(best) : value, type);
-    if (floating(type) && std::isfinite(magnitude)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-15 : 1e-7));
+    if (floating(type)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-14 : 1e-6));
+    overflows = overflows || magnitude > 1e38;
   });
+  if (overflows && (kind == 0 || kind == 2)) return false;
   Tensor tensor = kind == 0 ? cs::sum(x.tensor, axis, {.keepdims = keepdims}) : kind == 1 ? cs::max(x.tensor, axis, {.keepdims = keepdims})
                 : kind == 2 ? cs::mean(x.tensor, axis, {.keepdims = keepdims}) : cs::argmax(x.tensor, axis, {.keepdims = keepdims});
   if (!keepdims) result.sizes = short_out;
@@ -280,6 +283,7 @@ bool Program::scan() {
   Sizes rows = x.plain.sizes;
   rows[static_cast<std::size_t>(axis)] = 1;
   double absolute = 0;
+  bool overflows = false;
   if (size > 0)
     for_each_index(rows, [&](const Sizes& row) {
       const auto at = [&](std::int64_t k) {
@@ -296,12 +300,14 @@ bool Program::scan() {
       double sum = 0, magnitude = 0;
       for (std::int64_t k = 0; k < size; ++k) {
         sum += x.plain[at(k)];
-        magnitude += std::fabs(x.plain[at(k)]);
+        if (std::isfinite(x.plain[at(k)])) magnitude += std::fabs(x.plain[at(k)]);
         const std::int64_t from = order[static_cast<std::size_t>(k)];
         result[at(k)] = kind == 0 ? as_type(sum, type) : kind == 1 ? x.plain[at(from)] : static_cast<double>(from);
       }
-      if (kind == 0 && floating(type) && std::isfinite(magnitude)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-15 : 1e-7));
+      overflows = overflows || magnitude > 1e38;
+      if (kind == 0 && floating(type)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-14 : 1e-6));
     });
+  if (overflows && kind == 0) return false;
   Tensor tensor = kind == 0 ? cs::cumsum(x.tensor, axis) : kind == 1 ? cs::sort(x.tensor, axis) : cs::argsort(x.tensor, axis);
   static constexpr const char* names[] = {"cumsum", "sort", "argsort"};
   keep({std::move(tensor), std::move(result), std::string(names[kind]) + "(" + x.how + ", " + std::to_string(axis) + ")"},

@@ -267,7 +267,7 @@ bool Program::write() {
     if (p.dtype == DType::bool8) return false;
     for (std::int64_t i = 0; i < p.count(); ++i)
       if (p.dtype == DType::int64 && std::abs(p[i]) > 1e9) return false;
-    x.tensor += number;
+    x.tensor += cs::scalar(number, {p.dtype});
     for (std::int64_t i = 0; i < p.count(); ++i) p[i] = as_type(p[i] + v, p.dtype);
   }
   for (const Pair& pair : pairs_) agree({pair.tensor, pair.plain, pair.how + " after a write to " + x.how}, 1);  // views see it too

@@ -39,15 +39,16 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, TriangularOptions opti
 
 struct LstsqResult {
   Tensor solution;         ///< [..., n, k] or [..., n]
-  Tensor residuals;        ///< sum(square(b - a @ x), -2): [..., k], k = 1 for a vector; [0] if m <= n or a rank < n
-  Tensor rank;             ///< int64 [...]
+  Tensor residuals;        ///< sum(square(b - a @ x), -2): [..., k], k = 1 for a vector; [0] if m <= n or the rank of a
+                           ///< finite matrix is < n
+  Tensor rank;             ///< int64 [...]; 0 where a or b is not finite
   Tensor singular_values;  ///< of a, descending: [..., min(m, n)]
 };
 /// x that makes |a @ x - b| smallest, and among those the shortest: numpy.linalg.lstsq, by singular values (gelsd).
 ///
 /// Shapes    a [..., m, n]; b [..., m, k] or [m]; leading axes broadcast
 /// Options   singular values up to rcond times the largest count as 0; a negative rcond is max(m, n) times the spacing
-///           of numbers at 1
+///           of numbers at 1. LAPACK takes 0, and 1 or more, for that spacing (as in NumPy)
 /// Gradient  of the solution (and the residuals) for both, where every matrix has full rank; NumericError at replay
 ///           elsewhere
 /// Throws    NumericError  the singular values did not converge     ShapeError
@@ -62,7 +63,8 @@ Tensor inverse(const Tensor& x, Where where = Where::current());
 /// Throws    NumericError  the singular values did not converge
 Tensor pinv(const Tensor& x, double rtol = -1, Where where = Where::current());
 
-/// int64 number of singular values above rtol times the largest; rtol as for `pinv`. No gradient.
+/// int64 number of singular values above rtol times the largest; rtol as for `pinv`. 0 for a matrix that is not finite.
+/// No gradient.
 Tensor matrix_rank(const Tensor& x, double rtol = -1, Where where = Where::current());
 
 // --- determinants --------------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
 /// Each operand has a term, a letter for each of its axes; equal letters are one index, and every index that the result
 /// does not name is summed over. `...` stands for any axes, aligned at the last and broadcast. A letter twice in one
 /// term takes the diagonal. Without `->` the result has the axes of `...`, then the letters that occur once, in
-/// alphabetical order (capitals first). Blanks do not count. An axis of size 1 broadcasts.
+/// alphabetical order (capitals first); after `->` there must be `...` too if it stands for any axes (NumPy's rule).
+/// Blanks do not count. An axis of size 1 broadcasts.
 ///
 /// Shapes    at most 8 axes for each operand, each product of two, and the result
 /// Types     floating; promoted
@@ -65,7 +66,8 @@ Tensor dot(const Tensor& a, const Tensor& b, Where where = Where::current());
 
 // All of these take numbers, promote, and are differentiable for both. Defined in autograd/vector_products.cpp.
 
-/// Sum of products along one axis, which must have one size in both; the others broadcast. Integers stay what they are.
+/// Sum of products along one axis, which must have one size in both; the others broadcast. Integers stay what they are,
+/// 16-bit floating types are multiplied and added up in float32.
 Tensor vecdot(const Tensor& a, const Tensor& b, int axis = -1, Where where = Where::current());
 /// out[i, j] = a[i] * b[j] for vectors; ShapeError for anything else (flatten first).
 Tensor outer(const Tensor& a, const Tensor& b, Where where = Where::current());
@@ -75,8 +77,8 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where = Where::current());
 /// Cross product of vectors along an axis that must have size 3 in both (ShapeError); the others broadcast.
 Tensor cross(const Tensor& a, const Tensor& b, int axis = -1, Where where = Where::current());
 
-/// x @ x @ ... (n times) by repeated squaring; n = 0 gives identities and n < 0 powers of the inverse (NumericError for
-/// singular matrices). Square matrices of a floating type; differentiable.
+/// x @ x @ ... (n times) by repeated squaring; n = 1 gives x itself (as in NumPy), n = 0 identities and n < 0 powers of
+/// the inverse (NumericError for singular matrices). Square matrices of a floating type; differentiable.
 Tensor matrix_power(const Tensor& x, std::int64_t n, Where where = Where::current());
 
 // --- diagonals and triangles ---------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ struct Turn {
   CAPSTAN_INLINE explicit Turn(Precise x)
       : sine(0), cosine(0), k(nearest(x * Precise(0.63661977236758134))) {
     const Precise r = (x - k * Precise(1.57079632673412561417)) - k * Precise(6.07710050650619224932e-11), z = r * r;
-    sine = r + r * z * polynomial(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800);
+    sine = r * polynomial(z, 1.0, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800);
     cosine = polynomial(z, 1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600);
   }
 };
@@ -169,7 +169,7 @@ CAPSTAN_INLINE Precise asinh(Precise x) {
 }
 CAPSTAN_INLINE Precise acosh(Precise x) {
   const Precise above = x - Precise(1);
-  return log1p(above + sqrt(above * (above + Precise(2))));
+  return log1p(above + sqrt(above) * sqrt(above + Precise(2)));  // NaN below 1, however far
 }
 CAPSTAN_INLINE Precise atanh(Precise x) {
   const Precise size = abs(x);
