@@ -36,7 +36,7 @@ class Checker {
  public:
   Checker(const Function& function, std::span<const Tensor> inputs, const GradientCheck& options, Where where)
       : function_(function),
-        inputs_(inputs.begin(), inputs.end()),
+        inputs_(autograd::told_apart(inputs, where)),
         options_(options),
         where_(where),
         start_(default_rng()) {}
@@ -60,6 +60,9 @@ class Checker {
   Tensors run_once(const Tensors& inputs) {
     default_rng() = start_;
     Tensors results = autograd::checked_results(kOp, function_(inputs), where_);
+    if (!weights_.empty() && results.size() != weights_.size())
+      base::fail<ShapeError>(where_, kOp, ": the function returned ", results.size(), " tensors and before ",
+                             weights_.size(), "; every run must do the same.");
     for (std::size_t i = 0; i < results.size(); ++i)
       if (results[i].dtype() != DType::float64)
         base::fail<DTypeError>(where_, kOp, ": result ", i, " is ", results[i].dtype(), "; it must be float64.");

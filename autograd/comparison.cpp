@@ -19,6 +19,7 @@ namespace {
 
 /// `exchanged`: the sides of `kind` are exchanged, so that less serves greater too.
 Tensor compare(const char* op, Compare kind, const Tensor& x, const Tensor& y, Where where, bool exchanged = false) {
+  const autograd::Rollback rollback;  // conversions are recorded before the rest is known to work
   const Operands operands(op, x, y, where);
   const bool order = kind == Compare::less || kind == Compare::less_equal;
   if (order && operands.dtype() == DType::bool8) autograd::wrong_type(op, Domain::numbers, DType::bool8, where);
@@ -30,6 +31,7 @@ Tensor compare(const char* op, Compare kind, const Tensor& x, const Tensor& y, W
 }
 
 Tensor logical(const char* op, int kind, const Tensor& x, const Tensor& y, Where where) {
+  const autograd::Rollback rollback;
   const Operands operands(op, x, y, where);
   autograd::check_domain(op, Domain::boolean, operands.dtype(), where);
   Tensor out = autograd::result_like(*x.impl(), operands.shape, DType::bool8, where);
@@ -40,6 +42,7 @@ Tensor logical(const char* op, int kind, const Tensor& x, const Tensor& y, Where
 }
 
 Tensor bitwise(const char* op, Bitwise kind, const Tensor& x, const Tensor& y, Where where) {
+  const autograd::Rollback rollback;
   const Operands operands(op, x, y, where);
   const bool shift = kind == Bitwise::left_shift || kind == Bitwise::right_shift;
   const DType dtype = operands.dtype();
@@ -129,6 +132,7 @@ CAPSTAN_NUMBER_ON_THE_RIGHT(greater_equal)
 #undef CAPSTAN_NUMBER_ON_THE_RIGHT
 
 Tensor is_close(const Tensor& a, const Tensor& b, double relative, double absolute, bool equal_nan, Where where) {
+  const autograd::Rollback rollback;
   const Operands operands("is_close", a, b, where);
   autograd::check_domain("is_close", Domain::numbers, operands.dtype(), where);
   const auto wide = [&](const Tensor& x) { return cast(stop_gradient(x, where), DType::float64, where); };

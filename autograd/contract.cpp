@@ -100,8 +100,7 @@ Labeled contract(const char* op, const Labeled& x, const Labeled& y, IndexSet wa
                   expand_dims(grouped(b, {&batch, &right}, where), 1, where), where);
   else if (batch.count == 0)
     product = matmul(grouped(a, {&left, &inner}, where), grouped(b, {&inner, &right}, where), where);
-  else
-    product = matmul(grouped(a, {&batch, &left, &inner}, where), grouped(b, {&batch, &inner, &right}, where), where);
+  else product = matmul(grouped(a, {&batch, &left, &inner}, where), grouped(b, {&batch, &inner, &right}, where), where);
   result.tensor = reshape(product, shape, where);
   return result;
 }
@@ -162,8 +161,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a, 
                            " of b were given; they go in pairs.");
   return sum_pairs("tensordot", a, b, checked_axes(a, axes_a, where), checked_axes(b, axes_b, where), where);
 }
-Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a,
-                 std::initializer_list<int> axes_b, Where where) {
+Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a, std::initializer_list<int> axes_b,
+                 Where where) {
   return tensordot(a, b, std::span<const int>(axes_a.begin(), axes_a.size()),
                    std::span<const int>(axes_b.begin(), axes_b.size()), where);
 }

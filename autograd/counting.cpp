@@ -63,9 +63,9 @@ UniqueResult unique_all(const Tensor& x, Where where) {
   const Tensor order = result_like(impl, elements.impl()->shape, DType::int64, where);
   backend.sort(*elements.impl(), 0, false, sorted.impl(), order.impl());
   const Shape shape = list_of(backend.count_distinct(*sorted.impl()), where);
-  const UniqueResult result{
-      result_like(impl, shape, impl.dtype, where), result_like(impl, shape, DType::int64, where),
-      result_like(impl, impl.shape, DType::int64, where), result_like(impl, shape, DType::int64, where)};
+  const UniqueResult result{result_like(impl, shape, impl.dtype, where), result_like(impl, shape, DType::int64, where),
+                            result_like(impl, impl.shape, DType::int64, where),
+                            result_like(impl, shape, DType::int64, where)};
   backend.distinct(*sorted.impl(), order.impl(), *result.values.impl(), result.indices.impl(),
                    result.inverse_indices.impl(), result.counts.impl());
   note("unique_all", where, {&x}, {&result.values, &result.indices, &result.inverse_indices, &result.counts});
@@ -131,9 +131,20 @@ Tensor histogram_input(const Tensor& x, std::int64_t bins, Where where) {
   const TensorImpl& impl = core::defined("histogram", x, where);
   if (impl.dtype == DType::bool8)
     base::fail<DTypeError>(where, "histogram: the tensor is bool; it must be a number type, not bool.");
-  if (bins < 1)
-    base::fail<ShapeError>(where, "histogram: ", bins, " bins were asked for; there must be at least 1.");
+  if (bins < 1) base::fail<ShapeError>(where, "histogram: ", bins, " bins were asked for; there must be at least 1.");
   return flat(is_floating(impl.dtype) ? x : converted(x, DType::float64, where), where);
+}
+
+/// The edges of equal intervals between the limits: [bins + 1].
+Tensor edges_between(double low, double high, std::int64_t bins, DType dtype, Where where) {
+  const Tensor edges = linspace(low, high, bins + 1, {dtype, cpu()}, where);
+  const Tensor exact = converted(edges, DType::float64, where);
+  const double* at = exact.impl()->as<double>();
+  for (std::int64_t i = 0; i < bins; ++i)
+    if (!(at[i] < at[i + 1]))
+      base::fail<Error>(where, "histogram: ", bins, " bins between ", low, " and ", high, " have no width in ", dtype,
+                        "; take fewer, or wider limits.");
+  return edges;
 }
 
 HistogramResult histogram_of(const Tensor& x, const Tensor& elements, std::int64_t bins, double low, double high,
@@ -141,10 +152,10 @@ HistogramResult histogram_of(const Tensor& x, const Tensor& elements, std::int64
   const TensorImpl &impl = *x.impl(), &flat_impl = *elements.impl();
   const Tensor weight = weights_for("histogram", impl, weights, where);
   if (low == high) low -= 0.5, high += 0.5;
-  const Tensor edges = linspace(low, high, bins + 1, {flat_impl.dtype, cpu()}, where).to(impl.device(), where);
-  const Tensor limits = converted(edges, DType::float64, where);
   const DType exact = weight.defined() ? DType::float64 : DType::int64;
-  const Tensor counts = result_like(impl, list_of(bins, where), exact, where);
+  const Tensor counts = result_like(impl, list_of(bins, where), exact, where);  // refuses what no memory holds
+  const Tensor edges = edges_between(low, high, bins, flat_impl.dtype, where).to(impl.device(), where);
+  const Tensor limits = converted(edges, DType::float64, where);
   backend_of(impl, where).histogram(flat_impl, weight.impl(), *limits.impl(), *counts.impl());
   HistogramResult result{weight.defined() ? converted(counts, weights.dtype(), where) : counts, edges};
   if (weight.defined()) note("histogram", where, {&x, &weights}, {&result.counts, &result.edges});

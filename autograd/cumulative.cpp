@@ -142,8 +142,7 @@ ExtremeResult extremes_of(const char* op, bool largest, const Tensor& x, int axi
   const int along = core::normalize_axis(op, axis, impl.rank(), where);
   ExtremeResult result{autograd::result_like(impl, where),
                        autograd::result_like(impl, impl.shape, DType::int64, where)};
-  backend_of(impl, where)
-      .cumulative_extreme(largest, impl, along, *result.values.impl(), *result.indices.impl());
+  backend_of(impl, where).cumulative_extreme(largest, impl, along, *result.values.impl(), *result.indices.impl());
   autograd::record_choice(op, where, x, along, result.values, result.indices, result.indices);
   return result;
 }

@@ -30,11 +30,11 @@ std::string quoted(std::string_view text) {
 }
 
 void add_operation(std::string& text, const ProfileEvent& event, std::int64_t start) {
-  text += base::join("{\"ph\":\"X\",\"pid\":1,\"tid\":", event.thread, ",\"name\":", quoted(event.op),
-                     ",\"cat\":", event.backward ? "\"backward\"" : "\"forward\"",
-                     ",\"ts\":", microseconds_text(event.begin - start),
-                     ",\"dur\":", microseconds_text(event.end - event.begin), ",\"args\":{\"shapes\":",
-                     quoted(event.shapes), ",\"at\":", quoted(base::to_string(event.where)), "}},\n");
+  text += base::join(
+      "{\"ph\":\"X\",\"pid\":1,\"tid\":", event.thread, ",\"name\":", quoted(event.op),
+      ",\"cat\":", event.backward ? "\"backward\"" : "\"forward\"", ",\"ts\":", microseconds_text(event.begin - start),
+      ",\"dur\":", microseconds_text(event.end - event.begin), ",\"args\":{\"shapes\":", quoted(event.shapes),
+      ",\"at\":", quoted(base::to_string(event.where)), "}},\n");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Which lines of the program hold the memory.
 #include <algorithm>
+#include <exception>
 
 #include "autograd/debug_profile.hpp"
 #include "autograd/debug_text.hpp"
@@ -56,9 +57,10 @@ MemoryTimeline::MemoryTimeline(Options options, Where where) {
   try {
     state_->samples.reserve(static_cast<std::size_t>(options.max_events));
     core::add_memory_watcher(*state_);
-  } catch (...) {
+  } catch (const std::exception&) {  // no memory, or more than there could be
     delete state_;
-    throw;
+    base::fail<OutOfMemoryError>(where, "MemoryTimeline: there is no memory for ", options.max_events,
+                                 " events; keep fewer with max_events.");
   }
 }
 

@@ -132,8 +132,7 @@ void describe(std::string& text, const Operands& operands, bool places, const Sh
   }
   text += base::join("; ", count == 1 ? operands.one : operands.many,
                      places ? (count == 1 ? " there is " : " there are ") : (count == 1 ? " holds " : " hold "));
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + parts[i];
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == count ? " and " : ", ") + parts[i];
   if (count > kMost) text += base::join(" and ", count - kMost, " more");
 }
 
@@ -177,13 +176,12 @@ std::string index_text(const std::int64_t* index, int rank) {
   return text + "]";
 }
 
-std::string message(const core::Event& event, const Tensor& output, Bad kind) {
-  const core::Operation& operation = event.operation;
+std::string message(const core::Operation& operation, const char* inside, const Tensor& output, Bad kind) {
   const Tensor host = on_host(output, operation.where);
   const Shape& shape = output.impl()->shape;
   const Findings found(*host.impl(), kind);
   std::string text = base::join(operation.backward ? "gradient of " : "", operation.op);
-  if (event.inside != nullptr) text += base::join(", in the gradient of ", event.inside, ",");
+  if (inside != nullptr) text += base::join(", in the gradient of ", inside, ",");
   text += base::join(" at ", base::to_string(operation.where), " made ");
   const bool single = shape.numel() == 1;
   if (single) text += "its value " + found.kinds();
@@ -197,52 +195,61 @@ std::string message(const core::Event& event, const Tensor& output, Bad kind) {
 
 // --- the check -------------------------------------------------------------------------------------------------
 
-/// Whether a result only shows elements of an operand.
-bool is_view(const TensorImpl& output, std::span<const Tensor* const> inputs) {
+/// The operand of which a result only shows elements, or null.
+const TensorImpl* shown_by(const TensorImpl& output, std::span<const Tensor* const> inputs) {
   for (const Tensor* input : inputs)
-    if (const TensorImpl* impl = input->impl();
-        impl != nullptr && impl != &output && impl->storage == output.storage)
-      return true;
+    if (const TensorImpl* impl = input->impl(); impl != nullptr && impl != &output && impl->storage == output.storage)
+      return impl;
+  return nullptr;
+}
+
+bool reads_something(const core::Operation& operation, const TensorImpl* changed) {
+  for (const Tensor* input : operation.inputs)
+    if (input->impl() != changed && (is_described(*input, true) || is_described(*input, false))) return true;
   return false;
 }
 
-class Numerics final : public core::Watcher {
- public:
-  void see(const core::Event& event) override {
-    std::uint8_t mode = on_this_thread;
-    if (mode == kUnset) mode = everywhere.load(std::memory_order_relaxed);
-    if (mode != kAll && mode != kOnlyNan) return;
-    const core::Operation& operation = event.operation;
-    // slices add their gradients into one sum, which is not read again for each of them
-    if (operation.backward && std::string_view(operation.op) == "index") return;
-    const Bad kind = mode == kAll ? Bad::nan_or_infinity : Bad::nan;
-    for (const Tensor* output : operation.outputs) {
-      const TensorImpl* impl = output->impl();
-      if (impl == nullptr || impl->numel() == 0 || !is_floating(impl->dtype) || is_view(*impl, operation.inputs))
-        continue;
-      if (!reads_something(operation, impl)) return;
-      if (has_bad(*output, kind, operation.where)) judge(event, *output, kind);
+/// Throws if a result is bad through this operation; of one that is not it takes a note.
+void judge(const core::Operation& operation, const char* inside, const Tensor& output, Bad kind) {
+  bool excused = writes_given_number(operation.op);
+  for (const Tensor* input : operation.inputs)
+    excused = excused ||
+              (input->impl() != output.impl() && is_described(*input, true) && has_bad(*input, kind, operation.where));
+  if (!excused) throw NumericError(message(operation, inside, output, kind));
+  output.impl()->excused.store(true, std::memory_order_relaxed);
+}
+
+/// Results that are not looked at take over what is known of the operands.
+void pass_excuses(const core::Operation& operation) {
+  for (const Tensor* input : operation.inputs) {
+    if (!input->defined() || !input->impl()->excused.load(std::memory_order_relaxed)) continue;
+    for (const Tensor* output : operation.outputs)
+      if (output->defined()) output->impl()->excused.store(true, std::memory_order_relaxed);
+  }
+}
+
+void check_results(const core::Operation& operation, const char* inside) {
+  std::uint8_t mode = on_this_thread;
+  if (mode == kUnset) mode = everywhere.load(std::memory_order_relaxed);
+  if (mode != kAll && mode != kOnlyNan) return;
+  // slices add their gradients into one sum, which is not read again for each of them
+  if (operation.backward && std::string_view(operation.op) == "index") return pass_excuses(operation);
+  const Bad kind = mode == kAll ? Bad::nan_or_infinity : Bad::nan;
+  for (const Tensor* output : operation.outputs) {
+    TensorImpl* impl = output->impl();
+    if (impl == nullptr || impl->numel() == 0 || !is_floating(impl->dtype)) continue;
+    if (const TensorImpl* base = shown_by(*impl, operation.inputs); base != nullptr) {
+      if (base->excused.load(std::memory_order_relaxed)) impl->excused.store(true, std::memory_order_relaxed);
+      continue;
     }
+    // the gradient may be a sum, whose other part was bad before
+    if (operation.backward && impl->excused.load(std::memory_order_relaxed)) continue;
+    if (!reads_something(operation, impl)) return;
+    if (has_bad(*output, kind, operation.where)) judge(operation, inside, *output, kind);
   }
+}
 
- private:
-  static bool reads_something(const core::Operation& operation, const TensorImpl* changed) {
-    for (const Tensor* input : operation.inputs)
-      if (input->impl() != changed && (is_described(*input, true) || is_described(*input, false))) return true;
-    return false;
-  }
-
-  static void judge(const core::Event& event, const Tensor& output, Bad kind) {
-    const core::Operation& operation = event.operation;
-    if (writes_given_number(operation.op)) return;
-    for (const Tensor* input : operation.inputs)
-      if (input->impl() != output.impl() && is_described(*input, true) && has_bad(*input, kind, operation.where))
-        return;
-    throw NumericError(message(event, output, kind));
-  }
-};
-
-/// Adds the watcher as long as anybody asks for it.
+/// Has results checked as long as anybody asks for it.
 class Switch {
  public:
   void everywhere_is(std::uint8_t mode) {
@@ -259,16 +266,11 @@ class Switch {
  private:
   void refresh() {
     const bool wanted = scopes_ > 0 || everywhere.load(std::memory_order_relaxed) != kOff;
-    if (wanted == watching_) return;
-    if (wanted) core::add_watcher(numerics_, true);
-    else core::remove_watcher(numerics_);
-    watching_ = wanted;
+    core::set_result_check(wanted ? &check_results : nullptr);
   }
 
   std::mutex mutex_;
-  Numerics numerics_;
   int scopes_ = 0;
-  bool watching_ = false;
 };
 
 Switch& the_switch() {

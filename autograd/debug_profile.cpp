@@ -150,8 +150,8 @@ std::vector<ProfileRow> Profiler::table(ProfileBy by) const {
 }
 
 std::string Profiler::report() const {
-  std::string text = text_of(table(ProfileBy::operation), "operation", false) + "\n" +
-                     text_of(table(ProfileBy::line), "line", true);
+  std::string text =
+      text_of(table(ProfileBy::operation), "operation", false) + "\n" + text_of(table(ProfileBy::line), "line", true);
   const std::lock_guard lock(state_->mutex);
   if (state_->dropped > 0 && state_->max_events > 0)
     text += base::join("\n", state_->dropped, " operations are not in the trace: max_events is ", state_->max_events,

@@ -1,5 +1,6 @@
 #include "autograd/debug_values.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -35,11 +36,22 @@ template <class Bits>
 bool scan(const TensorImpl& x, Bad kind, Layout<Bits> layout) noexcept {
   const Bits* values = x.as<Bits>();
   const auto add = static_cast<Bits>(kind == Bad::nan ? layout.exponent_one - 1 : layout.exponent_one);
+  if (x.numel() <= kGrain) return any_overflows(values, x.numel(), layout.magnitude, add);
   std::atomic<bool> found{false};
   base::parallel_for(x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
     if (any_overflows(values + begin, end - begin, layout.magnitude, add)) found.store(true, std::memory_order_relaxed);
   });
   return found.load(std::memory_order_relaxed);
+}
+
+/// The same for elements that stand one behind the other on the host.
+bool scan_packed(const TensorImpl& x, Bad kind) noexcept {
+  switch (x.dtype) {
+    case DType::float64: return scan<std::uint64_t>(x, kind, {~std::uint64_t{0} >> 1, std::uint64_t{1} << 52});
+    case DType::float16: return scan<std::uint16_t>(x, kind, {0x7FFF, 0x0400});
+    case DType::bfloat16: return scan<std::uint16_t>(x, kind, {0x7FFF, 0x0080});
+    default: return scan<std::uint32_t>(x, kind, {0x7FFFFFFFu, 0x00800000u});
+  }
 }
 
 /// x without the axes that show one element many times.
@@ -68,14 +80,9 @@ Tensor distinct_elements(const Tensor& x, Where where) {
 }
 
 bool has_bad(const Tensor& x, Bad kind, Where where) {
-  const Tensor packed = distinct_elements(x, where);
-  const TensorImpl& impl = *packed.impl();
-  switch (impl.dtype) {
-    case DType::float64: return scan<std::uint64_t>(impl, kind, {~std::uint64_t{0} >> 1, std::uint64_t{1} << 52});
-    case DType::float16: return scan<std::uint16_t>(impl, kind, {0x7FFF, 0x0400});
-    case DType::bfloat16: return scan<std::uint16_t>(impl, kind, {0x7FFF, 0x0080});
-    default: return scan<std::uint32_t>(impl, kind, {0x7FFFFFFFu, 0x00800000u});
-  }
+  const TensorImpl& impl = *x.impl();
+  if (impl.contiguous && !has_row_slices(x) && impl.device().kind == DeviceKind::cpu) return scan_packed(impl, kind);
+  return scan_packed(*distinct_elements(x, where).impl(), kind);
 }
 
 Figures figures_of(const Tensor& x, Where where) {
@@ -99,15 +106,24 @@ Figures figures_of(const Tensor& x, Where where) {
   });
   if (f.finite == 0) return f;
   const auto finite = static_cast<double>(f.finite);
+  // sums of numbers near the largest would be infinite: those are divided first
+  const double largest = std::max(std::fabs(low), std::fabs(high)), scale = largest > 1e150 ? largest : 1;
+  if (scale != 1) {
+    total = 0;
+    each_value(impl, [&](double value) {
+      if (std::isfinite(value)) total += value / scale;
+    });
+  }
   const double mean = total / finite;
   double squares = 0;
   each_value(impl, [&](double value) {
-    if (std::isfinite(value)) squares += (value - mean) * (value - mean);
+    const double distance = value / scale - mean;
+    if (std::isfinite(value)) squares += distance * distance;
   });
   f.low = low;
   f.high = high;
-  f.mean = mean;
-  f.deviation = std::sqrt(squares / finite);
+  f.mean = mean * scale;
+  f.deviation = std::sqrt(squares / finite) * scale;
   return f;
 }
 

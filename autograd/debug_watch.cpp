@@ -80,7 +80,8 @@ std::string sparks_of(const std::vector<WatchedRow>& rows) {
   std::string text;
   for (std::size_t i = 0; i < count; ++i) {
     const double mean = rows[count == 1 ? 0 : i * (rows.size() - 1) / (count - 1)].mean;
-    const double height = high > low ? (mean - low) / (high - low) : 0.5;
+    const double reach = high / 2 - low / 2;  // of numbers near the largest, the whole could be infinite
+    const double height = reach > 0 ? (mean / 2 - low / 2) / reach : 0.5;
     text += std::isnan(mean) ? "x" : kBars[static_cast<std::size_t>(height * 7 + 0.5)];
   }
   return text;
@@ -121,18 +122,11 @@ std::string watched() {
   for (const auto& [name, series] : all.series) {
     const std::vector<WatchedRow> rows = series.all_rows();
     const WatchedRow &first = rows.front(), &last = rows.back();
-    table.push_back({name,
-                     series.shape,
-                     std::to_string(series.steps),
-                     change_of(first.min, last.min),
-                     change_of(first.max, last.max),
-                     change_of(first.mean, last.mean),
-                     change_of(first.stddev, last.stddev),
-                     autograd::fixed_text(100 * last.zero_share, 1) + "%",
-                     std::to_string(last.nan),
-                     std::to_string(last.infinite),
-                     series.first_bad < 0 ? "-" : std::to_string(series.first_bad),
-                     sparks_of(rows)});
+    table.push_back({name, series.shape, std::to_string(series.steps), change_of(first.min, last.min),
+                     change_of(first.max, last.max), change_of(first.mean, last.mean),
+                     change_of(first.stddev, last.stddev), autograd::fixed_text(100 * last.zero_share, 1) + "%",
+                     std::to_string(last.nan), std::to_string(last.infinite),
+                     series.first_bad < 0 ? "-" : std::to_string(series.first_bad), sparks_of(rows)});
   }
   return autograd::table_text(table, 1u << 0 | 1u << 1 | 1u << 11);
 }

@@ -105,14 +105,14 @@ Tensor trace(const Tensor& x, std::int64_t offset, Where where) {
 
 Tensor tril(const Tensor& x, std::int64_t offset, Where where) {
   return triangle(
-      "tril", false, x, offset,
-      [](Replay& r) { r.give(0, tril(r.grad(), r.attributes<std::int64_t>(), r.where())); }, where);
+      "tril", false, x, offset, [](Replay& r) { r.give(0, tril(r.grad(), r.attributes<std::int64_t>(), r.where())); },
+      where);
 }
 
 Tensor triu(const Tensor& x, std::int64_t offset, Where where) {
   return triangle(
-      "triu", true, x, offset,
-      [](Replay& r) { r.give(0, triu(r.grad(), r.attributes<std::int64_t>(), r.where())); }, where);
+      "triu", true, x, offset, [](Replay& r) { r.give(0, triu(r.grad(), r.attributes<std::int64_t>(), r.where())); },
+      where);
 }
 
 }  // namespace capstan

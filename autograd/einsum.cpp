@@ -212,8 +212,7 @@ Tensor einsum(std::string_view text, std::span<const Tensor> operands, Where whe
   for (const Tensor& x : operands) dtype = promote(dtype, x.dtype(), where);
   const autograd::Rollback rollback;
   std::vector<Labeled> list;
-  for (std::size_t i = 0; i < operands.size(); ++i)
-    list.push_back(equation.operand(i, operands[i].to(dtype, where)));
+  for (std::size_t i = 0; i < operands.size(); ++i) list.push_back(equation.operand(i, operands[i].to(dtype, where)));
   std::int64_t sizes[kLabels];
   check_sizes(equation, list, sizes);
   IndexSet named = 0, wanted = 0;

@@ -148,8 +148,8 @@ Tensor nextafter(const Tensor& a, const Tensor& b, Where where) {
   return out;
 }
 
-#define CAPSTAN_NUMBER_ON_THE_RIGHT(function)                          \
-  Tensor function(const Tensor& a, Scalar b, Where where) {            \
+#define CAPSTAN_NUMBER_ON_THE_RIGHT(function)                         \
+  Tensor function(const Tensor& a, Scalar b, Where where) {           \
     return capstan::function(a, like(#function, a, b, where), where); \
   }
 CAPSTAN_NUMBER_ON_THE_RIGHT(add)

@@ -118,8 +118,7 @@ Tensor binary(const Tensor& x, const Tensor& y, Where where) {
     const Tensor none;
     const Tensor* left[] = {operands.a};
     const Tensor* right[] = {operands.b};
-    const unsigned reads =
-        (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
+    const unsigned reads = (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
     const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
                                                         reads & kernels::kReadsB ? operands.b : &none,
                                                         reads & kernels::kReadsResult ? &out : &none};

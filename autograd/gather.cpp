@@ -132,8 +132,8 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, Where where) {
   const Selection here = autograd::choose_nd("gather_nd", impl.shape, impl.strides, index, where);
   if (impl.contiguous || !listening()) return take_chosen("gather_nd", x, here, here, where);
   const RowMajor plain(impl.shape);
-  return take_chosen("gather_nd", x, here,
-                     autograd::choose_nd("gather_nd", impl.shape, plain.strides, index, where), where);
+  return take_chosen("gather_nd", x, here, autograd::choose_nd("gather_nd", impl.shape, plain.strides, index, where),
+                     where);
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t depth, Scalar on, Scalar off, DType dtype, Where where) {

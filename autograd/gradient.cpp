@@ -7,6 +7,7 @@
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/shaping.hpp>
 
+#include "autograd/debug_values.hpp"
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 
@@ -28,6 +29,15 @@ bool Replay::needs(int input) const noexcept {
   return slot != kNoSlot && slot >= work_.base && (work_.marks[slot - work_.base] & kDependsOnSource) != 0;
 }
 
+namespace {
+
+/// A sum that goes on in another tensor takes with it that nobody is to blame for its values.
+void pass_excuse(const Tensor& from, const Tensor& to) noexcept {
+  if (from.impl()->excused.load(std::memory_order_relaxed)) to.impl()->excused.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
 TensorImpl* Replay::accumulator(int input) const noexcept {
   if (listening()) return nullptr;
   TensorImpl* sum = work_.gradients[entry_.input_slots()[input] - work_.base].impl();
@@ -45,6 +55,7 @@ void Replay::give(int input, Tensor gradient) {
   } else if (TensorImpl* other = gradient.impl();
              !listening() && other->contiguous && core::sole_owner(*other) && sum.is_contiguous()) {
     core::backend_of(other->device(), entry_.where).accumulate(*other, *sum.impl());
+    pass_excuse(sum, gradient);
     sum = std::move(gradient);
   } else {
     sum = add(sum, gradient, entry_.where);
@@ -63,6 +74,7 @@ void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
     return;
   }
   Tensor rows = core::make_sliced(std::move(all), shape, where);
+  if (sum.defined()) pass_excuse(sum, rows);
   if (row_slices(rows, where).indices.numel() >= shape[0]) core::fill_in(*rows.impl(), where);
   if (sum.defined() && !has_row_slices(sum)) give(input, std::move(rows));
   else sum = std::move(rows);
@@ -119,11 +131,11 @@ std::uint32_t target_slot(const char* op, const TapeState& tape, const Tensor& t
 
 void check_output_gradient(const char* op, const Tensor& target, const Tensor& gradient, Where where) {
   if (gradient.shape() != target.shape())
-    base::fail<ShapeError>(where, op, ": the output gradient is ", gradient.shape(), " and the target ",
-                           target.shape(), "; the shapes must be equal.");
+    base::fail<ShapeError>(where, op, ": the output gradient is ", gradient.shape(), " and the target ", target.shape(),
+                           "; the shapes must be equal.");
   if (gradient.dtype() != target.dtype())
-    base::fail<DTypeError>(where, op, ": the output gradient is ", gradient.dtype(), " and the target ",
-                           target.dtype(), "; the types must be equal.");
+    base::fail<DTypeError>(where, op, ": the output gradient is ", gradient.dtype(), " and the target ", target.dtype(),
+                           "; the types must be equal.");
   core::require_same_device(op, *target.impl(), *gradient.impl(), where);
 }
 
@@ -132,10 +144,11 @@ void check_saved(const char* op, const Entry& entry, Where where) {
     const Saved& saved = entry.saved_values()[i];
     if (!saved.tensor.defined()) continue;
     const core::Storage& storage = *saved.tensor.impl()->storage;
-    if (storage.version.load(std::memory_order_relaxed) != saved.version)
-      base::fail<TapeError>(where, op, ": a value that ", entry.op, " at ", base::to_string(entry.where),
-                            " saved was changed in place at ", base::to_string(storage.last_write),
-                            "; change a copy, or change it after the gradient.");
+    if (storage.version.load(std::memory_order_relaxed) == saved.version) continue;
+    const Where written = storage.last_write.load(std::memory_order_relaxed);
+    base::fail<TapeError>(where, op, ": a value that ", entry.op, " at ", base::to_string(entry.where),
+                          " saved was changed in place at ", base::to_string(written),
+                          "; change a copy, or change it after the gradient.");
   }
 }
 
@@ -217,15 +230,21 @@ class Hooks {
 
 /// Watchers see the gradients that came in, what had been saved, and the gradients given.
 __attribute__((noinline)) void replay_watched(const Entry& entry, Replay& replay, const GradientWork& work) {
-  std::vector<const Tensor*> inputs, outputs;
-  for (std::uint32_t o = 0; o < entry.outputs; ++o)
-    inputs.push_back(&work.gradients[entry.first_output + o - work.base]);
-  for (std::uint32_t i = 0; i < entry.saved; ++i) inputs.push_back(&entry.saved_values()[i].tensor);
+  constexpr std::size_t kFew = 16;
+  const std::size_t most = std::size_t{entry.outputs} + entry.saved + entry.inputs;
+  const Tensor* few[kFew] = {};
+  std::vector<const Tensor*> many(most > kFew ? most : 0);
+  const Tensor** const list = most > kFew ? many.data() : few;
+  std::size_t count = 0;
+  for (std::uint32_t o = 0; o < entry.outputs; ++o) list[count++] = &work.gradients[entry.first_output + o - work.base];
+  for (std::uint32_t i = 0; i < entry.saved; ++i) list[count++] = &entry.saved_values()[i].tensor;
+  const std::size_t read = count;
   for (std::uint32_t i = 0; i < entry.inputs; ++i) {
     if (!replay.needs(static_cast<int>(i))) continue;
     const Tensor* gradient = &work.gradients[entry.input_slots()[i] - work.base];
-    if (std::find(outputs.begin(), outputs.end(), gradient) == outputs.end()) outputs.push_back(gradient);
+    if (std::find(list + read, list + count, gradient) == list + count) list[count++] = gradient;
   }
+  const std::span<const Tensor*const> inputs(list, read), outputs(list + read, count - read);
   core::ReplayWatch watch(entry.op);
   entry.replay(replay);
   watch.ends({entry.op, entry.where, inputs, outputs, true, entry.outputs});
@@ -262,9 +281,22 @@ void place_seeds(const Log& log, const GradientRequest& request, GradientWork& w
     if (slot < work.base || (work.marks[slot - work.base] & kDependsOnSource) == 0) continue;
     const bool given = !request.output_gradients.empty() && request.output_gradients[i].defined();
     Tensor seed = given ? request.output_gradients[i] : ones_like(request.targets[i], request.where);
+    if (core::watched(core::kWatchResults) && given && has_bad(seed, Bad::nan_or_infinity, request.where))
+      seed.impl()->excused.store(true, std::memory_order_relaxed);
     Tensor& sum = work.gradients[slot - work.base];
     sum = sum.defined() ? add(sum, seed, request.where) : std::move(seed);
   }
+}
+
+/// A gradient is the caller's own: neither a stretched view nor shared with another source.
+Tensor own_gradient(Tensor gradient, Where where) {
+  const TensorImpl& impl = *gradient.impl();
+  if (has_row_slices(gradient)) {
+    if (impl.references.load(std::memory_order_acquire) == 1) return gradient;
+    return core::make_sliced(row_slices(gradient, where), impl.shape, where);
+  }
+  if (impl.contiguous && core::sole_owner(impl)) return gradient;
+  return gradient.copy(where);
 }
 
 /// Fills `result`, one tensor for each source.
@@ -330,11 +362,8 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
   work.gradients.clear();
   for (std::size_t i = 0; i < request.sources.size(); ++i) {
     const Tensor& source = request.sources[i];
-    // a gradient is the caller's own: neither a stretched view nor shared with another source
-    if (result[i].defined() && !has_row_slices(result[i]) &&
-        (!result[i].is_contiguous() || !core::sole_owner(*result[i].impl())))
-      result[i] = result[i].copy(where);
-    if (!result[i].defined() && request.unconnected == Unconnected::zeros) result[i] = zeros_like(source, where);
+    if (result[i].defined()) result[i] = own_gradient(std::move(result[i]), where);
+    else if (request.unconnected == Unconnected::zeros) result[i] = zeros_like(source, where);
   }
 }
 
@@ -347,6 +376,7 @@ void run_gradient(TapeState* state, const GradientRequest& request, Tensor* resu
                           base::to_string(tape.where),
                           "; only a persistent tape ({.persistent = true}) allows a second call.");
   const Held held(tape);
+  const Rollback rollback;  // of what outer tapes record
   compute_gradients(tape, request, result);
   if (!tape.spent) return;
   tape.log->forget(tape);

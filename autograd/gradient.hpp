@@ -15,7 +15,7 @@ struct GradientWork {
 enum Mark : std::uint8_t { kDependsOnSource = 1, kIsSource = 2, kReachesTarget = 4 };
 
 struct GradientRequest {
-  const char* op;  // for messages
+  const char* op;                                              // for messages
   std::span<const Tensor> targets, sources, output_gradients;  // of the last none, or one for each target
   Unconnected unconnected;
   Where where;

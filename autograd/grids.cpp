@@ -66,10 +66,12 @@ struct Windows {
 };
 
 /// The reverse of sliding_window, itself differentiable: zeros of the base's shape, to which place k of all windows is
-/// added for each k. Windows of one k do not overlap.
+/// added for each k. Windows of one k do not overlap. 16-bit types are added up in float32.
 Tensor sum_of_windows(const Tensor& grad, const Windows& windows, Where where) {
-  const TensorImpl& from = *grad.impl();
-  Tensor out = zeros(windows.base, {grad.dtype(), grad.device()}, where);
+  const DType dtype = grad.dtype(), wide = is_half(dtype) ? DType::float32 : dtype;
+  const Tensor wide_grad = autograd::converted(grad, wide, where);
+  const TensorImpl& from = *wide_grad.impl();
+  Tensor out = zeros(windows.base, {wide, grad.device()}, where);
   const TensorImpl& to = *out.impl();
   const int last = from.rank() - 1;
   const Shape part(std::span<const std::int64_t>(from.shape.begin(), static_cast<std::size_t>(last)), where);
@@ -85,6 +87,7 @@ Tensor sum_of_windows(const Tensor& grad, const Windows& windows, Where where) {
       backend.copy(*sums.impl(), *place.impl());
     }
   }
+  out = autograd::converted(out, dtype, where);
   autograd::record(
       "sum_of_windows", where,
       [](Replay& r) {

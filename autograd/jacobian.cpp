@@ -59,9 +59,8 @@ Tensor assembled(const Task& task, const Tensor& source, const Shape& shape, std
   bool connected = false;
   for (const Tensor& row : rows) connected = connected || row.defined();
   if (!connected)
-    return task.options.unconnected == Unconnected::zeros
-               ? zeros(shape, {source.dtype(), source.device()}, task.where)
-               : Tensor();
+    return task.options.unconnected == Unconnected::zeros ? zeros(shape, {source.dtype(), source.device()}, task.where)
+                                                          : Tensor();
   for (Tensor& row : rows)
     if (!row.defined()) row = zeros_like(source, task.where);
   if (shape.numel() == 0) return zeros(shape, {source.dtype(), source.device()}, task.where);
@@ -82,6 +81,7 @@ std::vector<Tensor> jacobians(TapeState* state, const Task& task) {
   }
 
   const autograd::Held held(tape);
+  const autograd::Rollback rollback;  // of what outer tapes record
   const std::int64_t count = task.passes();
   std::vector<std::vector<Tensor>> rows(task.sources.size());
   std::vector<Tensor> gradients(task.sources.size());
@@ -90,15 +90,19 @@ std::vector<Tensor> jacobians(TapeState* state, const Task& task) {
     const Tensor seed = count > 0 ? task.seed(pass, count) : zeros_like(task.target, task.where);
     gradients.assign(gradients.size(), Tensor());
     autograd::run_gradient(state,
-                           {task.op, {&task.target, 1}, task.sources, {&seed, 1}, Unconnected::undefined, task.where,
+                           {task.op,
+                            {&task.target, 1},
+                            task.sources,
+                            {&seed, 1},
+                            Unconnected::undefined,
+                            task.where,
                             /*keep=*/pass + 1 < count},
                            gradients.data());
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i].push_back(std::move(gradients[i]));
   }
   std::vector<Tensor> result;
   result.reserve(rows.size());
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    result.push_back(assembled(task, task.sources[i], shapes[i], rows[i]));
+  for (std::size_t i = 0; i < rows.size(); ++i) result.push_back(assembled(task, task.sources[i], shapes[i], rows[i]));
   return result;
 }
 

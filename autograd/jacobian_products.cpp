@@ -62,11 +62,11 @@ struct Pairs {
 
 }  // namespace
 
-VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> cotangents,
-            Where where) {
+VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> cotangents, Where where) {
   check_inputs("vjp", inputs, where);
-  const Tensors given(inputs.begin(), inputs.end());
+  const autograd::Rollback rollback;
   const autograd::Awake awake;
+  const Tensors given = autograd::told_apart(inputs, where);
   GradientTape tape(kNoParameters, where);
   watch_all(tape, given, where);
   Tensors values = autograd::checked_results("vjp", function(given), where);
@@ -85,8 +85,9 @@ VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<
 JvpList jvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> tangents, Where where) {
   check_inputs("jvp", inputs, where);
   check_vectors("jvp", "tangent", "input", inputs, tangents, where);
-  const Tensors given(inputs.begin(), inputs.end());
+  const autograd::Rollback rollback;
   const autograd::Awake awake;
+  const Tensors given = autograd::told_apart(inputs, where);
   GradientTape outer(kNoParameters, where), inner(kNoParameters, where);
   watch_all(inner, given, where);
   Tensors values = autograd::checked_results("jvp", function(given), where);
@@ -112,8 +113,9 @@ JvpList jvp(const Function& function, std::span<const Tensor> inputs, std::span<
 Tensors hvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> vectors, Where where) {
   check_inputs("hvp", inputs, where);
   check_vectors("hvp", "vector", "input", inputs, vectors, where);
-  const Tensors given(inputs.begin(), inputs.end());
+  const autograd::Rollback rollback;
   const autograd::Awake awake;
+  const Tensors given = autograd::told_apart(inputs, where);
   GradientTape outer(kNoParameters, where), inner(kNoParameters, where);
   watch_all(outer, given, where);
   watch_all(inner, given, where);

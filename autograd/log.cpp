@@ -104,12 +104,16 @@ Log& Log::of_this_thread() {
 std::uint32_t Log::find(const TensorImpl& tensor) const noexcept {
   const std::uint64_t serial = tensor.serial.load(std::memory_order_relaxed);
   if (serial == 0) return kNoSlot;
-  auto end = static_cast<std::uint32_t>(slots.size());
-  for (std::size_t i = runs_.size(); i-- > 0; end = runs_[i].first_slot) {
-    if (serial < runs_[i].first_serial) continue;
-    const std::uint64_t offset = serial - runs_[i].first_serial;
-    if (offset < end - runs_[i].first_slot) return runs_[i].first_slot + static_cast<std::uint32_t>(offset);
-    break;
+  auto next = runs_.end();  // the first run above it; runs come in ascending order
+  if (!runs_.empty() && serial < runs_.back().first_serial) {
+    const auto above = [](std::uint64_t wanted, const Run& run) { return wanted < run.first_serial; };
+    next = std::upper_bound(runs_.begin(), next - 1, serial, above);
+  }
+  if (next != runs_.begin()) {
+    const Run& run = *(next - 1);
+    const std::uint32_t end = next == runs_.end() ? static_cast<std::uint32_t>(slots.size()) : next->first_slot;
+    const std::uint64_t offset = serial - run.first_serial;
+    if (offset < end - run.first_slot) return run.first_slot + static_cast<std::uint32_t>(offset);
   }
   if (foreign_.empty() || is_own(serial)) return kNoSlot;
   const auto found = foreign_.find(&tensor);
@@ -232,7 +236,7 @@ void Log::append(const Record& record) {
   const Bits bits = bits_of(record.inputs, recording);
   if (bits.tapes == 0) {
     if (bits.severed != 0)
-      append_break(record.op, record.where, record.inputs, record.results(), bits.severed, true);
+      append_break(record.op, record.where, record.inputs, record.followed_results(), bits.severed, true);
     return;
   }
   const TensorImpl& first = *record.outputs[0]->impl();
@@ -388,6 +392,9 @@ void Log::rewind(std::size_t entry_count, std::size_t slot_count) noexcept {
   while (entries.size() > entry_count) pop_entry();
   pop_slots(
       std::max(slot_count, entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs}));
+  const auto gone = [this](const GradientHook& hook) { return hook.slot >= slots.size(); };
+  for (TapeState* tape : tapes_)
+    if (tape != nullptr) std::erase_if(tape->hooks, gone);
 }
 
 void Log::close(TapeState& tape) noexcept {
@@ -458,19 +465,36 @@ TapeBits followers(std::span<const Tensor* const> inputs) {
   return log != nullptr && listening() ? log->bits_of(inputs, log->heard()).tapes : 0;
 }
 
+namespace {
+
+/// A tape that follows an input remembers that the chain ended at these results.
+void end_chains(Log& log, const char* op, Where where, std::span<const Tensor* const> inputs,
+                std::span<const Tensor* const> results) {
+  const Log::Bits bits = log.bits_of(inputs, recording);
+  if (const TapeBits tapes = bits.tapes | bits.severed; tapes != 0)
+    log.append_break(op, where, inputs, results, tapes, false);
+}
+
+}  // namespace
+
 void append(const Record& record) {
   if (core::observed()) core::operation_ends({record.op, record.where, record.inputs, record.results()});
-  if (listening()) Log::of_this_thread().append(record);
+  if (!listening()) return;
+  Log& log = Log::of_this_thread();
+  if (record.all_results.empty()) return log.append(record);
+  const Rollback rollback;
+  log.append(record);
+  std::vector<const Tensor*> others;
+  for (const Tensor* result : record.all_results)
+    if (std::find(record.outputs.begin(), record.outputs.end(), result) == record.outputs.end())
+      others.push_back(result);
+  end_chains(log, record.op, record.where, record.inputs, others);
 }
 
 void append_note(const char* op, Where where, std::span<const Tensor* const> inputs,
                  std::span<const Tensor* const> outputs) {
   if (core::observed()) core::operation_ends({op, where, inputs, outputs});
-  if (!listening()) return;
-  Log& log = Log::of_this_thread();
-  const Log::Bits bits = log.bits_of(inputs, recording);
-  if (const TapeBits tapes = bits.tapes | bits.severed; tapes != 0)
-    log.append_break(op, where, inputs, outputs, tapes, false);
+  if (listening()) end_chains(Log::of_this_thread(), op, where, inputs, outputs);
 }
 
 void check_in_place(const char* op, const Tensor& target, const Tensor* value, Where where) {

@@ -83,16 +83,13 @@ namespace {
 
 const TensorImpl& mask_beside(const char* op, const TensorImpl& x, const Tensor& mask, Where where) {
   const TensorImpl& impl = core::defined(op, mask, where);
-  if (impl.dtype != DType::bool8)
-    base::fail<DTypeError>(where, op, ": the mask is ", impl.dtype, "; it must be bool.");
+  if (impl.dtype != DType::bool8) base::fail<DTypeError>(where, op, ": the mask is ", impl.dtype, "; it must be bool.");
   core::require_same_device(op, x, impl, where);
   return impl;
 }
 
 /// Where x is not zero.
-Tensor mask_of(const Tensor& x, Where where) {
-  return x.impl()->dtype == DType::bool8 ? x : not_equal(x, 0, where);
-}
+Tensor mask_of(const Tensor& x, Where where) { return x.impl()->dtype == DType::bool8 ? x : not_equal(x, 0, where); }
 
 /// [n, rank], or its transpose: the places of the elements that are not zero.
 Tensor places_of(const Tensor& x, bool transposed, Where where) {

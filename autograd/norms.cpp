@@ -77,8 +77,8 @@ Tensor matrix_norm(const Tensor& x, MatrixNorm order, ReduceOptions options, Whe
   const autograd::Rollback rollback;
   const bool columns = order == MatrixNorm::one || order == MatrixNorm::minus_one;
   const bool rows = order == MatrixNorm::infinity || order == MatrixNorm::minus_infinity;
-  const bool smallest = order == MatrixNorm::minus_one || order == MatrixNorm::minus_two ||
-                        order == MatrixNorm::minus_infinity;
+  const bool smallest =
+      order == MatrixNorm::minus_one || order == MatrixNorm::minus_two || order == MatrixNorm::minus_infinity;
   const Tensor values = columns || rows ? sum(abs(x, where), columns ? -2 : -1, {}, where) : svdvals(x, where);
   if (order != MatrixNorm::nuclear && values.shape()[values.rank() - 1] == 0)
     base::fail<ShapeError>(where, "matrix_norm: shape ", impl.shape,

@@ -17,19 +17,17 @@ namespace autograd {
 void chosen_replay(Replay& r) {
   const auto chosen = r.attributes<Chosen>();
   const Tensor& indices = r.saved(0);
-  const Tensor grad =
-      r.grad().shape() == indices.shape() ? r.grad() : reshape(r.grad(), indices.shape(), r.where());
+  const Tensor grad = r.grad().shape() == indices.shape() ? r.grad() : reshape(r.grad(), indices.shape(), r.where());
   const Tensor nothing = zeros(chosen.full, {grad.dtype(), grad.device()}, r.where());
   r.give(0, scatter_add(nothing, indices, grad, chosen.axis, r.where()));
 }
 
 void record_choice(const char* op, Where where, const Tensor& x, int axis, Tensor& values, const Tensor& indices,
                    const Tensor& told) {
-  const Rollback rollback;
   const TensorImpl& impl = *x.impl();
-  if (is_floating(impl.dtype)) record(op, where, &chosen_replay, {&x}, {&values}, {&indices}, Chosen{impl.shape, axis});
-  else note(op, where, {&x}, {&values});
-  note(op, where, {&x}, {&told});
+  if (is_floating(impl.dtype))
+    record(op, where, &chosen_replay, {&x}, {&values}, {&indices}, Chosen{impl.shape, axis}, {&values, &told});
+  else note(op, where, {&x}, {&values, &told});
 }
 
 }  // namespace autograd
@@ -59,8 +57,8 @@ Shape without_axis(const Shape& shape, int axis, Where where) {
 /// An unrecorded copy of one position of an axis, which stays with size 1.
 Tensor position_of(const Tensor& x, int axis, std::int64_t position, Where where) {
   const TensorImpl& impl = *x.impl();
-  const Tensor view = core::make_view(impl, with_size(impl.shape, axis, 1, where), impl.strides,
-                                      position * impl.strides[axis], where);
+  const Tensor view =
+      core::make_view(impl, with_size(impl.shape, axis, 1, where), impl.strides, position * impl.strides[axis], where);
   Tensor out = autograd::result_like(*view.impl(), where);
   backend_of(impl, where).copy(*view.impl(), *out.impl());
   return out;
@@ -99,8 +97,7 @@ Tensor argsort(const Tensor& x, int axis, SortOptions options, Where where) {
 SortResult sort_with_indices(const Tensor& x, int axis, SortOptions options, Where where) {
   const TensorImpl& impl = core::defined("sort_with_indices", x, where);
   const int along = core::normalize_axis("sort_with_indices", axis, impl.rank(), where);
-  SortResult result{autograd::result_like(impl, where),
-                    autograd::result_like(impl, impl.shape, DType::int64, where)};
+  SortResult result{autograd::result_like(impl, where), autograd::result_like(impl, impl.shape, DType::int64, where)};
   backend_of(impl, where).sort(impl, along, options.descending, result.values.impl(), result.indices.impl());
   autograd::record_choice("sort_with_indices", where, x, along, result.values, result.indices, result.indices);
   return result;

@@ -308,9 +308,13 @@ void combine_into(core::Combine kind, const TensorImpl& target, const Tensor& va
   table_of(target, where).combine(kind, *from.impl(), *at.impl(), chosen.places.rule, *to.impl());
 }
 
-void put_into(const TensorImpl& target, const Tensor& values, const Selection& chosen, Where where) {
-  const Tensor at = positions_at(chosen, where), to = elements_at(target, chosen.places, where);
-  table_of(target, where).put(*values.impl(), *at.impl(), chosen.places.rule, *to.impl());
+bool scatter_into(core::Combine kind, const Tensor& out, const Tensor& x, const Tensor& values, const Selection& chosen,
+                  Where where) {
+  TensorImpl& whole = *out.impl();
+  const Tensor from = converted(values, whole.dtype, where), at = positions_at(chosen, where);
+  const Tensor to = elements_at(whole, chosen.places, where);
+  return backend_of(whole, where)
+      .scatter(kind, *x.impl(), *from.impl(), *at.impl(), chosen.places.rule, *to.impl(), whole);
 }
 
 Tensor last_writers(const Selection& chosen, Where where) {

@@ -83,11 +83,12 @@ Tensor taken(const Tensor& x, const Selection& chosen, Where where);
 Tensor hits(const Tensor& x, const Tensor& best, Where where);
 /// Zeros with the values added at their places, in order: the gradient of take_chosen.
 Tensor add_chosen(const char* op, const Tensor& values, const Selection& chosen, Where where);
-/// Without a tape, into `target`, which is not of a 16-bit type; the values broadcast to the places.
+/// Without a tape, into `target`, not of a 16-bit type unless it is set; the values broadcast to the places.
 void combine_into(core::Combine kind, const TensorImpl& target, const Tensor& values, const Selection& chosen,
                   Where where);
-/// The same, replacing what is there; the values are of the target's type.
-void put_into(const TensorImpl& target, const Tensor& values, const Selection& chosen, Where where);
+/// out = x, and then the same into it; each place has a position of its own. False if one is out of range.
+bool scatter_into(core::Combine kind, const Tensor& out, const Tensor& x, const Tensor& values, const Selection& chosen,
+                  Where where);
 /// Whether each place keeps what is written there, where some do not; else undefined. Broadcasts to the places.
 Tensor last_writers(const Selection& chosen, Where where);
 

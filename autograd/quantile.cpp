@@ -142,8 +142,7 @@ Tensor quantile(const Tensor& x, const Tensor& q, Axes axes, QuantileOptions opt
   const TensorImpl& impl = core::defined("quantile", q, where);
   if (!is_floating(impl.dtype))
     base::fail<DTypeError>(where, "quantile: q is ", impl.dtype, "; it must be a floating type.");
-  if (impl.rank() > 1)
-    base::fail<ShapeError>(where, "quantile: q is ", impl.shape, "; it must have at most one axis.");
+  if (impl.rank() > 1) base::fail<ShapeError>(where, "quantile: q is ", impl.shape, "; it must have at most one axis.");
   std::vector<double> list;
   {
     const NoGrad off;

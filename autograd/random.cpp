@@ -22,7 +22,7 @@ void take(Rng& rng, core::RandomKind kind, std::int64_t count) {
 double extreme_of(kernels::Reduction kind, const TensorImpl& x, Where where) {
   const Tensor result = autograd::result_like(x, Shape(), x.dtype, where);
   backend_of(x, where).reduce(kind, x, (1u << x.rank()) - 1, *result.impl());
-  return result.to(DType::float64, where).item<double>(where);
+  return autograd::converted(result, DType::float64, where).item<double>(where);
 }
 
 }  // namespace

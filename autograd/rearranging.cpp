@@ -45,8 +45,7 @@ Tensor tile(const Tensor& x, std::span<const std::int64_t> counts, Where where) 
   std::int64_t sizes[kMaxRank];
   for (int axis = 0; axis < rank; ++axis) sizes[axis] = axis < fresh ? 1 : impl.shape[axis - fresh];
   const autograd::Rollback rollback;
-  Tensor result =
-      reshape(x, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where), where);
+  Tensor result = reshape(x, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where), where);
   for (int i = 0; i < given; ++i) {
     const std::int64_t count = counts[static_cast<std::size_t>(i)];
     const int axis = rank - given + i;

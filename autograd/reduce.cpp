@@ -97,10 +97,14 @@ void extreme_replay(Replay& r) {
   r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, where), div(best, count, where), where));
 }
 
+void refuse_bool(const char* op, const TensorImpl& x, Where where) {
+  if (x.dtype == DType::bool8)
+    base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
+}
+
 Tensor extreme(const char* op, Reduction kind, const Tensor& x, const Axes& axes, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  if (impl.dtype == DType::bool8)
-    base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
+  refuse_bool(op, impl, where);
   const Plan plan(op, impl, axes, options, where);
   refuse_empty(op, impl, plan, where);
   Tensor out = reduce_as(kind, impl, plan, impl.dtype, where);
@@ -174,8 +178,7 @@ namespace {
 
 Tensor place_of_extreme(const char* op, bool largest, const Tensor& x, int axis, ReduceOptions options, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  if (impl.dtype == DType::bool8)
-    base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
+  refuse_bool(op, impl, where);
   const int along = core::normalize_axis(op, axis, impl.rank(), where);
   const Plan plan(op, impl, along, options, where);
   refuse_empty(op, impl, plan, where);
@@ -189,7 +192,15 @@ Tensor place_of_extreme(const char* op, bool largest, const Tensor& x, int axis,
 Tensor place_in_all(const char* op, bool largest, const Tensor& x, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
   refuse_empty(op, impl, Plan(op, impl, {}, {}, where), where);
-  return place_of_extreme(op, largest, reshape(stop_gradient(x, where), {-1}, where), 0, {}, where);
+  refuse_bool(op, impl, where);
+  const Tensor packed = autograd::dense(x, where);
+  const std::int64_t sizes[] = {impl.numel()}, strides[] = {1};
+  const Tensor flat = core::make_view(*packed.impl(), Shape(sizes, where), strides, 0, where);
+  Tensor out = autograd::result_like(impl, Shape(), DType::int64, where);
+  const core::Backend& backend = backend_of(impl, where);
+  (largest ? backend.argmax : backend.argmin)(*flat.impl(), 0, *out.impl());
+  note(op, where, {&x}, {&out});
+  return out;
 }
 
 }  // namespace
@@ -277,8 +288,8 @@ Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where)
         const auto reduced = r.attributes<Reduced>();
         // where all are -inf, x - y would be NaN; x - 0 gives each the share 0
         const Tensor none = equal(r.saved(1), -__builtin_inf(), r.where());
-        const Tensor y = autograd::stretch(capstan::where(none, 0, r.saved(1), r.where()), reduced.full, reduced.mask,
-                                           r.where());
+        const Tensor y =
+            autograd::stretch(capstan::where(none, 0, r.saved(1), r.where()), reduced.full, reduced.mask, r.where());
         r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, r.where()),
                       exp(sub(r.saved(0), y, r.where()), r.where()), r.where()));
       },

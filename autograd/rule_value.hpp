@@ -95,6 +95,9 @@ CAPSTAN_VALUE_FUNCTION(tanh)
 inline Value polygamma(const Value& order, const Value& x) {  // the order is a number
   return {capstan::polygamma(static_cast<int>(order.number), x.tensor(), x.where), x.where};
 }
+inline Value hypot(const Value& x, const Value& y) {
+  return {capstan::hypot(x.tensor(), y.tensor(), x.where), x.where};
+}
 inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor(), y.tensor(), x.where), x.where}; }
 
 }  // namespace capstan::autograd

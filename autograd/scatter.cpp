@@ -21,13 +21,7 @@ using core::Combine;
 
 namespace {
 
-enum class Write { set, add, min, max };
-
-Combine combine_of(Write kind) {
-  return kind == Write::min ? Combine::min : kind == Write::max ? Combine::max : Combine::add;
-}
-
-Tensor written(const char* op, Write kind, const Tensor& x, const Tensor& updates, const Selection& chosen,
+Tensor written(const char* op, Combine kind, const Tensor& x, const Tensor& updates, const Selection& chosen,
                Where where);
 
 /// What a write's replay keeps first.
@@ -38,7 +32,8 @@ void set_replay(Replay& r) {
   const Selection chosen = chosen_of(r);
   if (r.needs(0)) {
     const Tensor none = core::scalar_tensor("scatter", 0, r.grad().dtype(), r.grad().device(), where);
-    r.give(0, written("scatter", Write::set, r.grad(), broadcast_to(none, chosen.places.result, where), chosen, where));
+    r.give(0,
+           written("scatter", Combine::set, r.grad(), broadcast_to(none, chosen.places.result, where), chosen, where));
   }
   if (r.needs(1)) {
     Tensor grad = taken(r.grad(), chosen, where);
@@ -65,30 +60,40 @@ void extreme_replay(Replay& r) {
   if (r.needs(1)) r.give(1, capstan::where(from_updates, taken(share, chosen, where), 0, where));
 }
 
-/// A copy of x, contiguous, with the updates, of the places' shape, written to it.
-Tensor written(const char* op, Write kind, const Tensor& x, const Tensor& updates, const Selection& chosen,
-               Where where) {
+/// For a copy of x to write to: 16-bit floating types are combined in float32.
+Tensor room_for(Combine kind, const TensorImpl& x, Where where) {
+  const DType dtype = kind != Combine::set && is_half(x.dtype) ? DType::float32 : x.dtype;
+  return autograd::result_like(x, x.shape, dtype, where);
+}
+
+/// The copy, written to, as x's type and recorded.
+Tensor finished(const char* op, Combine kind, const Tensor& x, const Tensor& updates, const Selection& chosen,
+                const Tensor& copy, Where where) {
   const TensorImpl& impl = *x.impl();
-  const DType dtype = kind != Write::set && is_half(impl.dtype) ? DType::float32 : impl.dtype;
-  Tensor out = autograd::result_like(impl, impl.shape, dtype, where);
-  backend_of(impl, where).copy(impl, *out.impl());
-  if (kind == Write::set) autograd::put_into(*out.impl(), updates, chosen, where);
-  else autograd::combine_into(combine_of(kind), *out.impl(), updates, chosen, where);
-  out = converted(out, impl.dtype, where);
+  Tensor out = converted(copy, impl.dtype, where);
   if (!is_floating(impl.dtype)) {
     note(op, where, {&x, &chosen.positions, &updates}, {&out});
-  } else if (kind == Write::min || kind == Write::max) {
-    record(op, where, &extreme_replay, {&x, &updates}, {&out}, {&chosen.positions, &x, &updates, &out},
-           chosen.places);
+  } else if (kind == Combine::min || kind == Combine::max) {
+    record(op, where, &extreme_replay, {&x, &updates}, {&out}, {&chosen.positions, &x, &updates, &out}, chosen.places);
   } else {
-    record(op, where, kind == Write::set ? &set_replay : &add_replay, {&x, &updates}, {&out}, {&chosen.positions},
+    record(op, where, kind == Combine::set ? &set_replay : &add_replay, {&x, &updates}, {&out}, {&chosen.positions},
            chosen.places);
   }
   return out;
 }
 
-void require_number(const char* op, Write kind, const TensorImpl& x, Where where) {
-  if (kind != Write::set && x.dtype == DType::bool8)
+/// A copy of x, contiguous, with the updates, of the places' shape, written to it.
+Tensor written(const char* op, Combine kind, const Tensor& x, const Tensor& updates, const Selection& chosen,
+               Where where) {
+  const TensorImpl& impl = *x.impl();
+  const Tensor copy = room_for(kind, impl, where);
+  backend_of(impl, where).copy(impl, *copy.impl());
+  autograd::combine_into(kind, *copy.impl(), updates, chosen, where);
+  return finished(op, kind, x, updates, chosen, copy, where);
+}
+
+void require_number(const char* op, Combine kind, const TensorImpl& x, Where where) {
+  if (kind != Combine::set && x.dtype == DType::bool8)
     base::fail<DTypeError>(where, op, ": the tensor is bool; it must be a number type, not bool.");
 }
 
@@ -106,7 +111,8 @@ void check_sizes(const char* op, const Shape& x, const Shape& index, const Shape
   if (!fits)
     base::fail<ShapeError>(where, op, ": the tensor is ", x, ", the indices are ", index, " and the updates ", updates,
                            "; all must have as many axes, and no size of the indices may exceed the updates', nor the "
-                           "tensor's but for axis ", axis, ".");
+                           "tensor's but for axis ",
+                           axis, ".");
 }
 
 Tensor stretched(const Tensor& value, const Shape& shape, Where where) {
@@ -122,7 +128,7 @@ Tensor leading_part(const Tensor& updates, const Shape& shape, Where where) {
 }
 
 /// `number`: the updates are one number for all places.
-Tensor scatter_as(const char* op, Write kind, const Tensor& x, const Tensor& indices, const Tensor& updates, int axis,
+Tensor scatter_as(const char* op, Combine kind, const Tensor& x, const Tensor& indices, const Tensor& updates, int axis,
                   Where where, bool number = false) {
   const TensorImpl& impl = core::defined(op, x, where);
   require_number(op, kind, impl, where);
@@ -131,13 +137,14 @@ Tensor scatter_as(const char* op, Write kind, const Tensor& x, const Tensor& ind
   autograd::require_same_type(op, impl, updates, "updates", where);
   const Shape& shape = index.impl()->shape;
   check_sizes(op, impl.shape, shape, number ? shape : updates.impl()->shape, along, where);
-  const std::int64_t size = impl.shape[along];
-  require_inside(op, impl.shape, along, index, -size, size, where);
   const autograd::Rollback rollback;
   const RowMajor plain(impl.shape);
   const Selection chosen = autograd::choose_along(impl.shape, plain.strides, along, index, shape);
   const Tensor values = number ? stretched(updates, shape, where) : leading_part(updates, shape, where);
-  return written(op, kind, x, values, chosen, where);
+  const Tensor copy = room_for(kind, impl, where);
+  if (!autograd::scatter_into(kind, copy, x, values, chosen, where))
+    require_inside(op, impl.shape, along, index, -impl.shape[along], impl.shape[along], where);
+  return finished(op, kind, x, values, chosen, copy, where);
 }
 
 // --- positions of several axes ---
@@ -148,7 +155,7 @@ void require_updates(const char* op, const Shape& updates, const Shape& expected
                            ", the indices' shape without its last axis and the sizes that are left.");
 }
 
-Tensor scatter_nd_as(const char* op, Write kind, const Tensor& x, const Tensor& indices, const Tensor& updates,
+Tensor scatter_nd_as(const char* op, Combine kind, const Tensor& x, const Tensor& indices, const Tensor& updates,
                      Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
   require_number(op, kind, impl, where);
@@ -162,7 +169,7 @@ Tensor scatter_nd_as(const char* op, Write kind, const Tensor& x, const Tensor& 
 
 // --- by an index ---
 
-Tensor index_as(const char* op, Write kind, const Tensor& x, std::span<const Index> indices, const Tensor& value,
+Tensor index_as(const char* op, Combine kind, const Tensor& x, std::span<const Index> indices, const Tensor& value,
                 Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
   require_number(op, kind, impl, where);
@@ -181,34 +188,34 @@ std::span<const Index> list_of(std::initializer_list<Index> indices) { return {i
 }  // namespace
 
 Tensor scatter(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis, Where where) {
-  return scatter_as("scatter", Write::set, x, indices, updates, axis, where);
+  return scatter_as("scatter", Combine::set, x, indices, updates, axis, where);
 }
 Tensor scatter(const Tensor& x, const Tensor& indices, Scalar value, int axis, Where where) {
-  return scatter_as("scatter", Write::set, x, indices, number_like("scatter", x, value, where), axis, where, true);
+  return scatter_as("scatter", Combine::set, x, indices, number_like("scatter", x, value, where), axis, where, true);
 }
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis, Where where) {
-  return scatter_as("scatter_add", Write::add, x, indices, updates, axis, where);
+  return scatter_as("scatter_add", Combine::add, x, indices, updates, axis, where);
 }
 Tensor scatter_add(const Tensor& x, const Tensor& indices, Scalar value, int axis, Where where) {
-  return scatter_as("scatter_add", Write::add, x, indices, number_like("scatter_add", x, value, where), axis, where,
+  return scatter_as("scatter_add", Combine::add, x, indices, number_like("scatter_add", x, value, where), axis, where,
                     true);
 }
 Tensor scatter_min(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis, Where where) {
-  return scatter_as("scatter_min", Write::min, x, indices, updates, axis, where);
+  return scatter_as("scatter_min", Combine::min, x, indices, updates, axis, where);
 }
 Tensor scatter_max(const Tensor& x, const Tensor& indices, const Tensor& updates, int axis, Where where) {
-  return scatter_as("scatter_max", Write::max, x, indices, updates, axis, where);
+  return scatter_as("scatter_max", Combine::max, x, indices, updates, axis, where);
 }
 
 Tensor scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates, Where where) {
-  return scatter_nd_as("scatter_nd_update", Write::set, x, indices, updates, where);
+  return scatter_nd_as("scatter_nd_update", Combine::set, x, indices, updates, where);
 }
 Tensor scatter_nd_add(const Tensor& x, const Tensor& indices, const Tensor& updates, Where where) {
-  return scatter_nd_as("scatter_nd_add", Write::add, x, indices, updates, where);
+  return scatter_nd_as("scatter_nd_add", Combine::add, x, indices, updates, where);
 }
 Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Shape& shape, Where where) {
   const TensorImpl& impl = core::defined("scatter_nd", updates, where);
-  require_number("scatter_nd", Write::add, impl, where);
+  require_number("scatter_nd", Combine::add, impl, where);
   const Tensor index = index_tensor("scatter_nd", impl, indices, where);
   const RowMajor plain(shape);
   const Selection chosen = autograd::choose_nd("scatter_nd", shape, plain.strides, index, where);
@@ -217,22 +224,22 @@ Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Shape& sha
 }
 
 Tensor index_set(const Tensor& x, std::span<const Index> indices, const Tensor& value, Where where) {
-  return index_as("index_set", Write::set, x, indices, value, where);
+  return index_as("index_set", Combine::set, x, indices, value, where);
 }
 Tensor index_set(const Tensor& x, std::initializer_list<Index> indices, const Tensor& value, Where where) {
-  return index_as("index_set", Write::set, x, list_of(indices), value, where);
+  return index_as("index_set", Combine::set, x, list_of(indices), value, where);
 }
 Tensor index_set(const Tensor& x, std::initializer_list<Index> indices, Scalar value, Where where) {
-  return index_as("index_set", Write::set, x, list_of(indices), number_like("index_set", x, value, where), where);
+  return index_as("index_set", Combine::set, x, list_of(indices), number_like("index_set", x, value, where), where);
 }
 Tensor index_add(const Tensor& x, std::span<const Index> indices, const Tensor& value, Where where) {
-  return index_as("index_add", Write::add, x, indices, value, where);
+  return index_as("index_add", Combine::add, x, indices, value, where);
 }
 Tensor index_add(const Tensor& x, std::initializer_list<Index> indices, const Tensor& value, Where where) {
-  return index_as("index_add", Write::add, x, list_of(indices), value, where);
+  return index_as("index_add", Combine::add, x, list_of(indices), value, where);
 }
 Tensor index_add(const Tensor& x, std::initializer_list<Index> indices, Scalar value, Where where) {
-  return index_as("index_add", Write::add, x, list_of(indices), number_like("index_add", x, value, where), where);
+  return index_as("index_add", Combine::add, x, list_of(indices), number_like("index_add", x, value, where), where);
 }
 
 namespace autograd {
@@ -254,7 +261,7 @@ void put_by_tensors(const Tensor& target, std::span<const Index> indices, const 
   if (from.impl()->storage == impl.storage) from = fresh_copy(from, impl.dtype, where);
   const core::Backend& backend = backend_of(impl, where);
   if (!accumulate) {
-    put_into(impl, from, chosen, where);
+    combine_into(Combine::set, impl, from, chosen, where);
   } else if (!is_half(impl.dtype)) {
     combine_into(Combine::add, impl, from, chosen, where);
   } else {  // added up in float32, rounded once

@@ -14,6 +14,14 @@ Awake::~Awake() {
   log_.refresh_recording();
 }
 
+std::vector<Tensor> told_apart(std::span<const Tensor> inputs, Where where) {
+  std::unordered_set<const TensorImpl*> seen;
+  std::vector<Tensor> list;
+  list.reserve(inputs.size());
+  for (const Tensor& input : inputs) list.push_back(seen.insert(input.impl()).second ? input : input.copy(where));
+  return list;
+}
+
 Probe::Probe(std::span<const Tensor> known, Where where)
     : log_(Log::of_this_thread()),
       outer_(log_.probe()),
@@ -37,8 +45,8 @@ void Probe::see(std::span<const Tensor* const> tensors) {
   for (const Tensor* tensor : tensors) {
     const TensorImpl* impl = tensor->impl();
     if (impl == nullptr) continue;
-    const bool followed = (log_.tapes_of(*impl) & listeners_) != 0 ||
-                          (parameters && impl->trainable.load(std::memory_order_relaxed));
+    const bool followed =
+        (log_.tapes_of(*impl) & listeners_) != 0 || (parameters && impl->trainable.load(std::memory_order_relaxed));
     if (followed && known_.insert(impl).second) found_.push_back(*tensor);
   }
 }

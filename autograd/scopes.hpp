@@ -24,6 +24,10 @@ class Awake {
   TapeBits silenced_;
 };
 
+/// The arguments of a function that is to be differentiated. A tensor that is given several times is copied, since each
+/// place has a gradient of its own.
+std::vector<Tensor> told_apart(std::span<const Tensor> inputs, Where where);
+
 /// Finds the tensors from outside that a function uses and that tapes follow, while no tape records the function. Tapes
 /// that the function opens itself record for themselves. To be made only while some tape listens.
 class Probe {

@@ -71,7 +71,7 @@ Tensor present(const Tensor& ids, std::int64_t count, Where where) {
   Tensor result = autograd::result_like(impl, Shape({count}, where), DType::bool8, where);
   core::backend_of(impl.device(), where).fill(*result.impl(), false);
   const Tensor yes = core::scalar_tensor("segment_max", true, DType::bool8, impl.device(), where);
-  autograd::put_into(*result.impl(), yes, choose_segments(impl.shape, ids, count, where), where);
+  autograd::combine_into(Combine::set, *result.impl(), yes, choose_segments(impl.shape, ids, count, where), where);
   return result;
 }
 
@@ -144,8 +144,8 @@ Tensor segment_mean(const Tensor& data, const Tensor& segment_ids, std::int64_t 
   const Tensor index = checked_ids("segment_mean", data, segment_ids, count, where);
   const autograd::Rollback rollback;
   const DType dtype = is_half(impl.dtype) ? DType::float32 : impl.dtype;
-  const Tensor sums = add_chosen("segment_sum", data.to(dtype, where),
-                                 choose_segments(impl.shape, index, count, where), where);
+  const Tensor sums =
+      add_chosen("segment_sum", data.to(dtype, where), choose_segments(impl.shape, index, count, where), where);
   const Tensor one = core::scalar_tensor("segment_mean", 1, dtype, impl.device(), where);
   const Tensor each = broadcast_to(one, index.shape(), where);
   const Tensor counts = add_chosen("segment_sum", each, choose_segments(index.shape(), index, count, where), where);

@@ -194,8 +194,8 @@ Tensor move_axis(const Tensor& x, std::span<const int> sources, std::span<const 
     const int from = core::normalize_axis("move_axis", sources[i], impl.rank(), where);
     const int to = core::normalize_axis("move_axis", destinations[i], impl.rank(), where);
     if ((moved >> from & 1u) != 0 || order[to] >= 0)
-      base::fail<ShapeError>(where, "move_axis: axis ", sources[i], " and destination ", destinations[i],
-                             " for shape ", impl.shape, " name an axis or a place twice; name each once.");
+      base::fail<ShapeError>(where, "move_axis: axis ", sources[i], " and destination ", destinations[i], " for shape ",
+                             impl.shape, " name an axis or a place twice; name each once.");
     moved |= 1u << from;
     order[to] = from;
   }
@@ -220,8 +220,7 @@ Tensor unflatten(const Tensor& x, int axis, const ShapeRequest& request, Where w
   const TensorImpl& impl = core::defined("unflatten", x, where);
   const int along = core::normalize_axis("unflatten", axis, impl.rank(), where);
   const int fresh = static_cast<int>(request.list().size()), rank = impl.rank() - 1 + fresh;
-  if (rank > kMaxRank)
-    base::fail<ShapeError>(where, "unflatten: the result would have more than ", kMaxRank, " axes.");
+  if (rank > kMaxRank) base::fail<ShapeError>(where, "unflatten: the result would have more than ", kMaxRank, " axes.");
   std::int64_t sizes[kMaxRank], known = 1;
   int open = -1, negative = 0;
   for (int i = 0; i < rank; ++i) {

@@ -52,9 +52,7 @@ struct System {
     shape = autograd::with_sizes(batch, 0, {autograd::columns_of(left), autograd::columns_of(*b.impl())}, where);
   }
 
-  Tensor finish(const Tensor& x, Where where) const {
-    return (is_vector ? squeeze(x, -1, where) : x).to(dtype, where);
-  }
+  Tensor finish(const Tensor& x, Where where) const { return (is_vector ? squeeze(x, -1, where) : x).to(dtype, where); }
 };
 
 [[noreturn]] void fail_singular(const char* op, const Shape& a, const Shape& shape, BadMatrix bad, const char* hint,
@@ -187,8 +185,7 @@ Tensor solve(const Tensor& a, const Tensor& b, Where where) {
   const TensorImpl &left = *system.a.impl(), &right = *system.b.impl();
   Tensor out = autograd::result_like(left, system.shape, left.dtype, where);
   const BadMatrix bad = lapack("solve", backend_of(left, where).solve, where)(left, right, *out.impl());
-  if (bad.index >= 0)
-    fail_singular("solve", left.shape, system.shape, bad, " lstsq takes any matrix.", where);
+  if (bad.index >= 0) fail_singular("solve", left.shape, system.shape, bad, " lstsq takes any matrix.", where);
   record("solve", where, &solve_replay, {&system.a, &system.b}, {&out}, {&system.a, &out}, right.shape);
   return system.finish(out, where);
 }
@@ -226,8 +223,7 @@ LstsqResult lstsq(const Tensor& a, const Tensor& b, double rcond, Where where) {
   const Tensor good = logical_or(equal(rank, least, where), unknown, where);
   const bool full_rank = all_of(good, {}, {}, where).item<bool>(where);
   record("lstsq", where, &lstsq_replay, {&system.a, &system.b}, {&out}, {&system.a, &system.b, &out},
-         LeastSquares{right.shape, full_rank});
-  autograd::note("lstsq", where, {&system.a, &system.b}, {&rank, &values});
+         LeastSquares{right.shape, full_rank}, {&out, &rank, &values});
   Tensor residuals;
   if (m > n && full_rank) {
     const Tensor distance = sub(system.b, matmul(system.a, out, where), where);
@@ -276,14 +272,12 @@ SlogdetResult slogdet(const Tensor& x, Where where) {
   const Tensor sign = autograd::result_like(impl, shape, a.dtype(), where);
   Tensor logabs = autograd::result_like(impl, shape, a.dtype(), where);
   lapack("slogdet", backend_of(impl, where).determinant, where)(*a.impl(), nullptr, sign.impl(), logabs.impl());
-  record(
-      "slogdet", where,
-      [](Replay& r) {
-        const Tensor scaled = turned(inverse(r.saved(0), r.where()), r.where());
-        r.give(0, mul(as_matrices(r.grad(), r.where()), scaled, r.where()));
-      },
-      {&a}, {&logabs}, {&a});
-  autograd::note("slogdet", where, {&a}, {&sign});
+  record("slogdet", where,
+         [](Replay& r) {
+           const Tensor scaled = turned(inverse(r.saved(0), r.where()), r.where());
+           r.give(0, mul(as_matrices(r.grad(), r.where()), scaled, r.where()));
+         },
+         {&a}, {&logabs}, {&a}, autograd::NoAttributes{}, {&sign, &logabs});
   return {sign.to(impl.dtype, where), logabs.to(impl.dtype, where)};
 }
 

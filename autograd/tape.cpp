@@ -61,10 +61,9 @@ namespace {
 
 constexpr const char* kGradient = "GradientTape::gradient";
 
-}  // namespace
-
-void GradientTape::watch(const Tensor& x, Where where) {
-  TapeState& tape = usable("GradientTape::watch", state_, where);
+/// Checks that a tape can follow x.
+TapeState& ready_to_watch(TapeState* state, const Tensor& x, Where where) {
+  TapeState& tape = usable("GradientTape::watch", state, where);
   const TensorImpl& impl = core::defined("GradientTape::watch", x, where);
   if (!is_floating(impl.dtype))
     base::fail<DTypeError>(where, "GradientTape::watch: the tensor is ", impl.dtype,
@@ -72,11 +71,19 @@ void GradientTape::watch(const Tensor& x, Where where) {
   if (tape.spent)
     base::fail<TapeError>(where, "GradientTape::watch: the tape has computed its gradient and records no more; ",
                           "make it persistent, or reset it.");
+  return tape;
+}
+
+}  // namespace
+
+void GradientTape::watch(const Tensor& x, Where where) {
+  TapeState& tape = ready_to_watch(state_, x, where);
   tape.log->follow(*x.impl(), tape.bit);
 }
 
 void GradientTape::watch(std::initializer_list<Tensor> xs, Where where) {
-  for (const Tensor& x : xs) watch(x, where);
+  for (const Tensor& x : xs) ready_to_watch(state_, x, where);  // all of them, or none
+  for (const Tensor& x : xs) state_->log->follow(*x.impl(), state_->bit);
 }
 
 void GradientTape::gradient_into(const Tensor& target, std::span<const Tensor> sources, Tensor* result,
@@ -120,7 +127,7 @@ void GradientTape::add_hook(const Tensor& x, Callback<Tensor(const Tensor&)> hoo
   if ((tape.log->tapes_of(impl) & tape.bit) == 0 && !parameter)
     base::fail<TapeError>(where, op, ": the tape does not follow this tensor of shape ", impl.shape,
                           "; watch it first, or compute it from a watched tensor or a Parameter.");
-  tape.hooks.reserve(tape.hooks.size() + 1);
+  if (tape.hooks.size() == tape.hooks.capacity()) tape.hooks.reserve(tape.hooks.size() * 2 + 4);
   tape.hooks.push_back({tape.log->follow(*x.impl(), tape.bit), std::move(hook), where});
 }
 
@@ -218,8 +225,7 @@ std::vector<LineMemory> GradientTape::memory_by_line(Where where) const {
     }
   });
   std::vector<LineMemory> result;
-  for (const auto& [place, line] : lines)
-    result.push_back({base::to_string(line.where), line.operations, line.bytes});
+  for (const auto& [place, line] : lines) result.push_back({base::to_string(line.where), line.operations, line.bytes});
   const auto larger = [](const LineMemory& a, const LineMemory& b) { return a.bytes > b.bytes; };
   std::stable_sort(result.begin(), result.end(), larger);
   return result;

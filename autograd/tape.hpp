@@ -35,6 +35,7 @@ struct Saved {
 };
 
 /// What an operation hands over. `inputs` and `outputs` are what gradients flow between; `attributes` are plain bytes.
+/// `all_results`: if some results have no gradient all of them, in the caller's order; the chains of those end here.
 struct Record {
   const char* op;
   Where where;
@@ -44,10 +45,14 @@ struct Record {
   std::span<const Tensor* const> saved;
   const void* attributes = nullptr;
   std::size_t attribute_bytes = 0;
+  std::span<const Tensor* const> all_results = {};
 
-  std::span<const Tensor* const> results() const noexcept {
+  std::span<const Tensor* const> followed_results() const noexcept {
     const Tensor* const* first = outputs.data();
     return {first, outputs.size()};
+  }
+  std::span<const Tensor* const> results() const noexcept {
+    return all_results.empty() ? followed_results() : all_results;
   }
 };
 
@@ -65,7 +70,7 @@ struct NoAttributes {};
 template <class A = NoAttributes>
 inline void record(const char* op, Where where, ReplayFunction replay, std::initializer_list<const Tensor*> inputs,
                    std::initializer_list<Tensor*> outputs, std::initializer_list<const Tensor*> saved,
-                   const A& attributes = {}) {
+                   const A& attributes = {}, std::initializer_list<const Tensor*> all_results = {}) {
   static_assert(std::is_trivially_copyable_v<A> && alignof(A) <= 8);
   if (!attended()) return;
   append({op,
@@ -75,7 +80,8 @@ inline void record(const char* op, Where where, ReplayFunction replay, std::init
           {outputs.begin(), outputs.size()},
           {saved.begin(), saved.size()},
           &attributes,
-          std::is_empty_v<A> ? 0 : sizeof(A)});
+          std::is_empty_v<A> ? 0 : sizeof(A),
+          {all_results.begin(), all_results.size()}});
 }
 
 /// An operation without a gradient, or whose result is no floating tensor: watchers see it, and a tape that follows an

@@ -29,7 +29,9 @@ void check_fits(const char* op, const char* what, std::size_t i, const TensorImp
 void check_state(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
                  Where where) {
   check_fits(op, what, i, p, tensor, where);
+  core::defined(op, tensor, where);  // has elements: only gradients stay row slices
   if (!tensor.is_contiguous()) base::fail<ShapeError>(where, op, ": ", what, " ", i, " is not contiguous; it must be.");
+  autograd::check_in_place(op, tensor, nullptr, where);
 }
 
 void check_all(const char* op, std::span<const Tensor> parameters, std::span<const Tensor> gradients, Where where) {
@@ -95,6 +97,7 @@ void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> grad
     if (ready[i].dense.defined()) backend.sgd(p, *ready[i].dense.impl(), v, step);
     else backend.sgd_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), v, step, touched);
     core::note_write(p, where);
+    if (v != nullptr) core::note_write(*v, where);
   }
   tell(op, gradients, {parameters, moves ? velocity : std::span<const Tensor>()}, where);
 }
@@ -126,7 +129,7 @@ void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gra
     const core::Backend& backend = autograd::backend_of(p, where);
     if (ready[i].dense.defined()) backend.adam(p, *ready[i].dense.impl(), m, v, step);
     else backend.adam_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), m, v, step, update.lazy);
-    core::note_write(p, where);
+    for (TensorImpl* const written : {&p, &m, &v}) core::note_write(*written, where);
   }
   tell(op, gradients, {parameters, mean, square}, where);
 }

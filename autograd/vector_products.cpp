@@ -74,8 +74,8 @@ Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
     base::fail<ShapeError>(where, "cross: a is ", x.shape, " and b is ", y.shape, "; axis ", -from_end,
                            " must have size 3.");
   const autograd::Rollback rollback;
-  const Tensor next = from_vector(std::vector<std::int64_t>{1, 2, 0}).to(x.device(), where);
-  const Tensor after = from_vector(std::vector<std::int64_t>{2, 0, 1}).to(x.device(), where);
+  const Tensor next = from_vector(std::vector<std::int64_t>{1, 2, 0}, where).to(x.device(), where);
+  const Tensor after = from_vector(std::vector<std::int64_t>{2, 0, 1}, where).to(x.device(), where);
   return sub(mul(gather(a, next, -from_end, where), gather(b, after, -from_end, where), where),
              mul(gather(a, after, -from_end, where), gather(b, next, -from_end, where), where), where);
 }

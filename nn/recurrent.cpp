@@ -29,8 +29,8 @@ std::pair<Tensor, RnnCell::State> RnnCell::sequence(const Tensor& x, const State
   return {std::move(result.outputs), State{std::move(result.last)}};
 }
 
-RnnCell::State RnnCell::zero_state(std::int64_t batch) const {
-  return State{zeros(Shape({batch, wh.size(0)}), {wh.dtype(), wh.device()})};
+RnnCell::State RnnCell::zero_state(std::int64_t batch, Where where) const {
+  return State{zeros(Shape({batch, wh.size(0)}, where), {wh.dtype(), wh.device()}, where)};
 }
 
 namespace detail {

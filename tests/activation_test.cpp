@@ -92,6 +92,7 @@ TEST_CASE("activations reach their limits", "[activation]") {
   CHECK(same(slope([](const Tensor& x) { return elu(x); }, far), {0.0, 1.0}));
   CHECK(same(slope([](const Tensor& x) { return selu(x); }, ends).index({range(0, 1)}), {0.0}));
   CHECK(same(slope([](const Tensor& x) { return gelu(x); }, far), {0.0, 1.0}));
+  CHECK(same(slope([](const Tensor& x) { return gelu(x, GeluForm::tanh); }, ends), {0.0, 1.0}));
 }
 
 TEST_CASE("the gradient of a gradient is finite where the branch that is not taken would overflow", "[activation]") {
@@ -105,6 +106,15 @@ TEST_CASE("the gradient of a gradient is finite where the branch that is not tak
     CHECK(second[0] == 0);
     CHECK(std::fabs(second[1] - 0.1353352832366127) <= tolerance::roundings64);  // exp(-2)
   }
+}
+
+TEST_CASE("the gradient of the gradient of gelu is finite where squares overflow", "[activation]") {
+  const Tensor x = Tensor{300.0, -300.0}.to(DType::float16);  // whose largest number is 65504
+  GradientTape outer;
+  outer.watch(x);
+  const Tensor first = slope([](const Tensor& t) { return gelu(t, GeluForm::tanh); }, x);
+  CHECK(same(first, Tensor{1.0, 0.0}.to(DType::float16)));
+  CHECK(same(outer.gradient(first, x), Tensor{0.0, 0.0}.to(DType::float16)));
 }
 
 TEST_CASE("kinked activations have the documented values and gradients at their kinks", "[activation]") {
@@ -183,4 +193,7 @@ TEST_CASE("prelu has one slope, or one for each channel", "[activation]") {
   // nothing below 0 in the second channel
   const Tensor images = reshape(arange(-6.0, 6.0), {1, 2, 3, 2}).to(DType::float64);
   CHECK(same(prelu(images, Tensor{0.5, 7.0}), where(images > 0, images, images * 0.5)));
+  // what is above 0 has no part in the weight's gradient
+  const Tensor tall = {kInfinity, -2.0};
+  CHECK(same(slope([&](const Tensor& weight) { return prelu(tall, weight); }, Tensor{0.5}), {-2.0}));
 }

@@ -58,8 +58,7 @@ std::vector<Slot> slots_of_mask(const Tensor& mask) {
 std::vector<Slot> take_apart(const Shape& shape, const std::vector<Index>& indices) {
   int used = 0;
   for (const Index& index : indices) {
-    if (index.kind() == Index::Kind::tensor)
-      used += index.tensor().dtype() == DType::bool8 ? index.tensor().rank() : 1;
+    if (index.kind() == Index::Kind::tensor) used += index.tensor().dtype() == DType::bool8 ? index.tensor().rank() : 1;
     used += index.kind() == Index::Kind::integer || index.kind() == Index::Kind::range ? 1 : 0;
   }
   std::vector<Slot> slots;
@@ -158,10 +157,10 @@ struct Reference {
       for (std::size_t i = 0; i < slots.size(); ++i) {
         if (slots[i].kind == Slot::fresh || stands_between(slots[i])) continue;
         const std::int64_t size = x[axis++];
-        std::int64_t position = slots[i].kind == Slot::chosen
-                                    ? array_value(slots[i], in_together)
-                                    : slots[i].positions[static_cast<std::size_t>(
-                                          place[static_cast<std::size_t>(begin_of[i])])];
+        std::int64_t position =
+            slots[i].kind == Slot::chosen
+                ? array_value(slots[i], in_together)
+                : slots[i].positions[static_cast<std::size_t>(place[static_cast<std::size_t>(begin_of[i])])];
         if (position < 0) position += size;
         element = element * size + position;
       }
@@ -282,9 +281,7 @@ class Dice {
     try {
       (void)zeros(shape).index(list);
       return true;
-    } catch (const Error&) {
-      return false;
-    }
+    } catch (const Error&) { return false; }
   }
 
   std::mt19937_64 bits_;
@@ -378,13 +375,13 @@ TEST_CASE("index tensors choose as in NumPy's user guide", "[index]") {
   const Tensor b = greater(x, 20);
   CHECK(list_of(x[b.index({all, 5})]) == List{21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34});
   const Tensor corners = reshape(arange(12), {4, 3});
-  CHECK(same(corners.index({Tensor{{0, 0}, {3, 3}}, Tensor{{0, 2}, {0, 2}}}),
-             from_vector(List{0, 2, 9, 11}, {2, 2})));
+  CHECK(same(corners.index({Tensor{{0, 0}, {3, 3}}, Tensor{{0, 2}, {0, 2}}}), from_vector(List{0, 2, 9, 11}, {2, 2})));
   const Tensor rows = {0, 3};
   CHECK(same(corners.index({rows.index({all, newaxis}), Tensor{0, 2}}), from_vector(List{0, 2, 9, 11}, {2, 2})));
 }
 
-TEST_CASE("the axes of chosen elements stay where they stand side by side, and come first where they do not", "[index]") {
+TEST_CASE("the axes of chosen elements stay where they stand side by side, and come first where they do not",
+          "[index]") {
   const Tensor x = reshape(arange(120), {2, 3, 4, 5}), i = {0, 1}, j = {{0}, {1}, {1}};
   CHECK(x.index({all, i, i}).shape() == Shape{2, 2, 5});
   CHECK(x.index({all, i, j}).shape() == Shape{2, 3, 2, 5});  // they broadcast to [3, 2]

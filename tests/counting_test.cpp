@@ -159,6 +159,13 @@ TEST_CASE("the edges of a histogram decide where an element belongs", "[order]")
   CHECK(h.counts.to_vector<std::int64_t>() == expected);
 }
 
+TEST_CASE("tenths fall into the bins that NumPy puts them in", "[order]") {
+  const Tensor x = {0.1, 0.3, 0.6, 0.7};  // 3 * 0.1 is above 0.3, and so on
+  CHECK(same(histogram(x, 10, 0, 1).counts, int64s({0, 1, 1, 0, 0, 1, 1, 0, 0, 0})));  // numpy.histogram
+  CHECK(same(histogram(x, 10, 0, 1).edges,                                             // numpy.linspace
+             {0.0, 0.1, 0.2, 0.30000000000000004, 0.4, 0.5, 0.6000000000000001, 0.7000000000000001, 0.8, 0.9, 1.0}));
+}
+
 TEST_CASE("weights are added up in their own type, the same with any number of threads", "[order][threads]") {
   const HistogramResult h = histogram(Tensor{1, 2, 1}, 2, 1, 2, Tensor{0.5f, 4.0f, 0.25f});
   CHECK(same(h.counts, {0.75f, 4.0f}));
@@ -180,6 +187,6 @@ TEST_CASE("bincount is the one NumPy's documentation shows", "[order]") {
   CHECK(same(bincount(zeros({0}, {.dtype = DType::int64}), 2), int64s({0, 0})));
   CHECK(bincount(zeros({0}, {.dtype = DType::int64})).shape() == Shape{0});
   CHECK(same(bincount(transpose(Tensor{{0, 2}, {1, 2}})), int64s({1, 1, 2})));
-  CHECK(same(bincount(full({70000}, 200, {.dtype = DType::uint8})), concat({zeros({200}, {.dtype = DType::int64}),
-                                                                            int64s({70000})})));
+  CHECK(same(bincount(full({70000}, 200, {.dtype = DType::uint8})),
+             concat({zeros({200}, {.dtype = DType::int64}), int64s({70000})})));
 }

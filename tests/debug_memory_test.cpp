@@ -78,6 +78,14 @@ TEST_CASE("results of operations and gradients belong to the lines that computed
   CHECK(memory.current_bytes() == 4000);          // y and g
 }
 
+TEST_CASE("workspace inside of operations does not count", "[debug][memory]") {
+  const Tensor x = ones({64, 64}, {.dtype = DType::float16}), order = transpose(ones({64, 64}));
+  const debug::MemoryTimeline memory;
+  const int line = __LINE__ + 1;
+  const Tensor a = exp(x), b = matmul(order, x.to(DType::float32)), c = topk(order, 3, 0).values;
+  for (const debug::MemoryLine& row : memory.table()) CHECK(row.where == at(line));
+}
+
 TEST_CASE("memory from before does not count, nor memory that is lent", "[debug][memory]") {
   Tensor before = zeros({1000});
   float lent[4] = {1, 2, 3, 4};
@@ -140,6 +148,8 @@ TEST_CASE("a timeline needs room for two events", "[debug][memory][errors]") {
   check_errors({
       {__LINE__, message_of<Error>, [] { debug::MemoryTimeline bad({.max_events = 1}); },
        "MemoryTimeline: max_events is 1; it must be >= 2."},
+      {__LINE__, message_of<OutOfMemoryError>, [] { debug::MemoryTimeline bad({.max_events = INT64_MAX}); },
+       "MemoryTimeline: there is no memory for 9223372036854775807 events; keep fewer with max_events."},
   }, "debug_memory_test.cpp");
   // clang-format on
 }

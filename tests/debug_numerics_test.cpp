@@ -12,13 +12,13 @@ std::string at(int line) { return " at debug_numerics_test.cpp:" + std::to_strin
 
 const float kHuge = 3e38f;
 
+using TensorFunctionOfOne = std::function<Tensor(const Tensor&)>;
+
 /// True if the call throws no NumericError.
 bool passes(const Call& call) {
   try {
     call();
-  } catch (const NumericError&) {
-    return false;
-  }
+  } catch (const NumericError&) { return false; }
   return true;
 }
 
@@ -32,8 +32,8 @@ TEST_CASE("the operation that makes an infinity is named with its place, its inp
   const Tensor y = relu(x);
   const int taken = __LINE__ + 1;
   const std::string text = message_of<NumericError>([&] { log(y); });
-  CHECK(text == "log" + at(taken) + " made 2 of 6 values -inf; first at [0, 1]; its input there is 0 (relu" + at(made) +
-                    ")");
+  CHECK(text ==
+        "log" + at(taken) + " made 2 of 6 values -inf; first at [0, 1]; its input there is 0 (relu" + at(made) + ")");
 }
 
 TEST_CASE("all operands are named at the place, also those that are stretched to it", "[debug]") {
@@ -51,6 +51,18 @@ TEST_CASE("values of several kinds are counted apart", "[debug]") {
   const std::string text = message_of<NumericError>([&] { log(x); });
   CHECK(text ==
         "log" + at(line) + " made 2 of 3 values not finite (1 nan, 1 -inf); first at [0]; its input there is -1");
+}
+
+TEST_CASE("the message reads as it is promised", "[debug]") {
+  const debug::NumericsScope watching;
+  Tensor x = zeros({10, 64});
+  for (const std::int64_t row : {4, 7, 9}) x.index_put({row, 12}, -400.0f);
+  const int made = __LINE__ + 1;
+  const Tensor y = exp(x);
+  const int taken = __LINE__ + 1;
+  const std::string text = message_of<NumericError>([&] { log(y); });
+  CHECK(text ==
+        "log" + at(taken) + " made 3 of 640 values -inf; first at [4, 12]; its input there is 0 (exp" + at(made) + ")");
 }
 
 TEST_CASE("where places do not correspond the message says what the operands hold", "[debug]") {
@@ -120,7 +132,7 @@ TEST_CASE("who gets a bad value or writes one that was given is not blamed", "[d
   CHECK(passes([&] { transpose(reshape(bad, {3, 1})); }));
   CHECK(passes([&] { full({3}, kInfinity); }));
   CHECK(passes([&] { full_like(good, kNaN); }));
-  CHECK(passes([&] { good * kInfinity; }));
+  CHECK(passes([&] { good* kInfinity; }));
   CHECK(passes([&] { softmax(where(mask, good, -kInfinity)); }));
   CHECK(passes([&] { one_hot(Tensor{0, 1}, 2, 0.0, -kInfinity); }));
   CHECK(passes([&] {
@@ -163,6 +175,40 @@ TEST_CASE("a gradient that is not finite is blamed on the operation that it is t
                     " made 1 of 2 values inf; first at [1]; the gradient there is 1 (ones" + at(replay) +
                     "); its saved value there is 0 (sqrt" + at(forward) + ")");
   message_of<TapeError>([&] { tape.gradient(y, x); });  // spent
+}
+
+TEST_CASE("who adds to a gradient that was not finite before is not blamed", "[debug][tape]") {
+  const debug::NumericsScope watching;
+  const Tensor x = {kInfinity, 1.0}, huge = {kInfinity, 1.0};
+  const auto passes_with = [&](const TensorFunctionOfOne& f) {
+    return passes([&] {
+      const Tensor w = {2.0, 3.0};
+      GradientTape tape;
+      tape.watch(w);
+      CHECK_FALSE(std::isfinite(values(tape.gradient(f(w), w))[0]));
+    });
+  };
+  // the infinity comes through x, first or last, into a sum with gradients that are finite
+  CHECK(passes_with([&](const Tensor& w) { return square(w) + w * x; }));
+  CHECK(passes_with([&](const Tensor& w) { return w * x + square(w); }));
+  CHECK(passes_with([&](const Tensor& w) { return square(w) + reshape(w, {1, 2}) * x + exp(w); }));
+  CHECK(passes_with([&](const Tensor& w) { return square(w) + w[0] * x + exp(w); }));
+  // or with the gradient that the program gives
+  CHECK(passes([&] {
+    const Tensor w = {2.0, 3.0};
+    GradientTape tape;
+    tape.watch(w);
+    const Tensor h = w * 1.0, y = square(h) + exp(h);
+    const Tensor seeds[] = {huge, Tensor{1.0, 1.0}}, targets[] = {h, y}, sources[] = {w};
+    tape.gradient(targets, sources, seeds);
+  }));
+  // but it is found who makes one where there was none
+  const Tensor zero = {0.0, 4.0};
+  GradientTape tape;
+  tape.watch(zero);
+  const Tensor y = square(zero) + sqrt(zero);
+  CHECK_THAT(message_of<NumericError>([&] { tape.gradient(y, zero); }),
+             Catch::Matchers::ContainsSubstring("gradient of sqrt at debug_numerics_test.cpp:"));
 }
 
 TEST_CASE("an operation inside of a gradient says so", "[debug][tape]") {
@@ -245,9 +291,7 @@ TEST_CASE("several threads check at once", "[debug][threads]") {
       for (int i = 0; i < 50; ++i) {
         try {
           log(sqrt(x));
-        } catch (const NumericError&) {
-          ++count;
-        }
+        } catch (const NumericError&) { ++count; }
       }
     });
   for (std::thread& thread : threads_of_the_test) thread.join();

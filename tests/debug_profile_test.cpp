@@ -111,6 +111,19 @@ TEST_CASE("bytes are those of operands and results, of views none", "[debug]") {
   CHECK(row_of(rows, "exp").bytes == 10 * 4 + 500 * 4);  // a stretched operand is read as what it is
 }
 
+TEST_CASE("what is made of others moves no bytes of its own", "[debug]") {
+  const Tensor x = ones({1000});
+  const debug::Profiler profiler;
+  vector_norm(x, 3);
+  std::int64_t bytes = 0;
+  for (const debug::ProfileRow& row : profiler.table()) bytes += row.bytes;
+  const Rows rows = profiler.table();
+  CHECK(row_of(rows, "vector_norm").count == 1);
+  CHECK(row_of(rows, "vector_norm").bytes == 0);
+  CHECK(row_of(rows, "abs").bytes == 2 * 4000);
+  CHECK(bytes > 0);
+}
+
 TEST_CASE("replays count apart, and nothing in them counts twice", "[debug][tape]") {
   const Tensor x = ones({1 << 16});
   GradientTape tape;

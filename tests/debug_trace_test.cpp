@@ -1,11 +1,10 @@
 // A line for every operation: what it says, that no operation is missing, and that lines stay whole.
 #include "tests/support.hpp"
 
+#include <chrono>
 #include <regex>
 #include <sstream>
 #include <thread>
-
-#include "tests/gradient_check.hpp"
 
 using namespace capstan;
 using namespace tests;
@@ -100,7 +99,7 @@ TEST_CASE("operations report under their own names", "[debug]") {
       {"exp", [&] { exp(x); }},
       {"add", [&] { x + x; }},
       {"add", [&] { x + 1; }},
-      {"mul", [&] { integers * integers; }},
+      {"mul", [&] { integers* integers; }},
       {"equal", [&] { x == x; }},
       {"not_equal", [&] { x != x; }},
       {"less", [&] { x < 1; }},
@@ -145,11 +144,20 @@ TEST_CASE("operations report under their own names", "[debug]") {
       {"reshape", [&] { reshape(x, {4}); }},
       {"permute", [&] { transpose(x); }},
       {"expand_dims", [&] { expand_dims(x, 0); }},
-      {"broadcast_to", [&] { broadcast_to(x, {3, 2, 2}); }},
+      {"broadcast_to",
+       [&] {
+         broadcast_to(x, {3, 2, 2});
+       }},
       {"index", [&] { x[0]; }},
       {"index", [&] { integers[0]; }},
-      {"concat", [&] { concat({x, x}); }},
-      {"concat", [&] { concat({integers, integers}); }},
+      {"concat",
+       [&] {
+         concat({x, x});
+       }},
+      {"concat",
+       [&] {
+         concat({integers, integers});
+       }},
       {"gather", [&] { gather(x, integers); }},
       {"gather", [&] { gather(integers, integers); }},
       {"pick", [&] { pick(x, integers); }},
@@ -157,19 +165,37 @@ TEST_CASE("operations report under their own names", "[debug]") {
       {"index", [&] { x.index({integers}); }},
       {"index", [&] { x[flags]; }},
       {"take", [&] { take(x, integers); }},
-      {"take_along_axis", [&] { take_along_axis(x, Tensor{{0}, {1}}); }},
-      {"gather_nd", [&] { gather_nd(x, Tensor{{0}, {1}}); }},
+      {"take_along_axis",
+       [&] {
+         take_along_axis(x, Tensor{{0}, {1}});
+       }},
+      {"gather_nd",
+       [&] {
+         gather_nd(x, Tensor{{0}, {1}});
+       }},
       {"masked_select", [&] { masked_select(x, flags); }},
       {"masked_fill", [&] { masked_fill(x, flags, 1); }},
       {"nonzero", [&] { nonzero(x); }},
       {"argwhere", [&] { argwhere(x); }},
       {"count_nonzero", [&] { count_nonzero(x); }},
-      {"scatter", [&] { scatter(x, Tensor{{0}, {1}}, 1); }},
-      {"scatter_add", [&] { scatter_add(x, Tensor{{0}, {1}}, ones({2, 1})); }},
-      {"scatter_max", [&] { scatter_max(x, Tensor{{0}, {1}}, ones({2, 1})); }},
+      {"scatter",
+       [&] {
+         scatter(x, Tensor{{0}, {1}}, 1);
+       }},
+      {"scatter_add",
+       [&] {
+         scatter_add(x, Tensor{{0}, {1}}, ones({2, 1}));
+       }},
+      {"scatter_max",
+       [&] {
+         scatter_max(x, Tensor{{0}, {1}}, ones({2, 1}));
+       }},
       {"index_set", [&] { index_set(x, {integers}, 1); }},
       {"index_add", [&] { index_add(x, {0}, x[1]); }},
-      {"scatter_nd", [&] { scatter_nd(Tensor{{0}, {1}}, x, {3, 2}); }},
+      {"scatter_nd",
+       [&] {
+         scatter_nd(Tensor{{0}, {1}}, x, {3, 2});
+       }},
       {"segment_sum", [&] { segment_sum(x, integers, 2); }},
       {"segment_max", [&] { segment_max(x, integers, 2); }},
       {"copy", [&] { x.copy(); }},
@@ -192,7 +218,10 @@ TEST_CASE("operations report under their own names", "[debug]") {
       {"arange", [&] { arange(3); }},
       {"linspace", [&] { linspace(0, 1, 3); }},
       {"eye", [&] { eye(2); }},
-      {"from_span", [&] { from_vector(std::vector<float>{1, 2}); }},
+      {"from_span",
+       [&] {
+         from_vector(std::vector<float>{1, 2});
+       }},
       {"uniform", [&] { uniform(Shape{2}, 0, 1); }},
       {"normal", [&] { normal(Shape{2}); }},
       {"bernoulli", [&] { bernoulli(Shape{2}, 0.5); }},
@@ -207,19 +236,65 @@ TEST_CASE("operations report under their own names", "[debug]") {
   }
 }
 
-TEST_CASE("every differentiable operation is traced, forwards and backwards", "[debug][gradient]") {
-  for (const GradientCase& c : all_gradient_cases()) {
-    INFO(c.op << ": " << c.usage);
-    GradientTape tape;
-    for (const Tensor& x : c.inputs) tape.watch(x);
-    Tensor y;
-    const std::vector<std::string> forward = lines_of([&] { y = c.function(c.inputs); });
-    CHECK_FALSE(forward.empty());
-    int backward = 0;
-    for (const std::string& line : lines_of([&] { tape.gradient(y, c.inputs); }))
-      backward += line.rfind("backward ", 0) == 0;
-    CHECK(backward > 0);
+TEST_CASE("an operation with several results, or that fills what it makes, is one line", "[debug]") {
+  const Tensor x = {{1.0f, 2.0f}, {3.0f, 5.0f}}, integers = {3, 1};
+  const struct {
+    const char* name;
+    Call call;
+  } rows[] = {
+      {"topk", [&] { topk(x, 1); }},
+      {"topk", [&] { topk(integers, 1); }},
+      {"sort_with_indices", [&] { sort_with_indices(x); }},
+      {"kthvalue", [&] { kthvalue(x, 1); }},
+      {"cummax", [&] { cummax(x, 0); }},
+      {"cummin", [&] { cummin(integers, 0); }},
+      {"unique_all", [&] { unique_all(x); }},
+      {"moments", [&] { moments(x); }},
+      {"qr", [&] { qr(x); }},
+      {"slogdet", [&] { slogdet(x); }},
+      {"custom_gradient",
+       [&] {
+         custom_gradient(
+             [](const std::vector<Tensor>&) {
+               return std::vector<Tensor>{Tensor(1.0f), Tensor(2)};
+             },
+             [](const std::vector<Tensor>&, const std::vector<Tensor>& in, const std::vector<Tensor>&) { return in; },
+             {x});
+       }},
+      {"eye", [&] { eye(2); }},
+      {"from_span",
+       [&] {
+         from_vector(std::vector<float>{1, 2});
+       }},
+  };
+  for (const auto& row : rows) {
+    const std::vector<std::string> lines = lines_of(row.call);
+    std::string all;
+    for (const std::string& line : lines) all += line + "\n";
+    INFO(row.name << " traced as\n" << all);
+    CHECK(lines.size() == 1u);
+    CHECK(count_of(lines, row.name) == 1);
   }
+  const std::vector<std::string> both = lines_of([&] { topk(x, 1); });
+  CHECK(both[0].rfind("topk  [2, 2] -> [2, 1] [2, 1]  float32 cpu  ", 0) == 0);
+}
+
+TEST_CASE("what a cell and a loop over time run stands on the caller's line", "[debug][nn]") {
+  nn::RnnCell cell(2, 3);
+  const Tensor x = ones({1, 2, 2}), lengths = {1};
+  for (const Tensor& valid : {Tensor(), lengths})
+    for (const std::string& line : lines_of([&] { nn::unroll(cell, x, {.lengths = valid}); }))
+      CHECK_THAT(line, Catch::Matchers::ContainsSubstring("debug_trace_test.cpp:"));
+}
+
+TEST_CASE("the time of an operation that failed is nobody else's", "[debug]") {
+  const Tensor x = ones({2, 3}), outside = {7};
+  const debug::Profiler profiler;
+  message_of<IndexError>([&] { gather(x, outside); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  exp(x);
+  for (const debug::ProfileRow& row : profiler.table())
+    if (row.name == "exp") CHECK(row.total_us < 150'000);
 }
 
 TEST_CASE("nothing is written after stop_trace, and another stream can take over", "[debug]") {

@@ -51,6 +51,23 @@ TEST_CASE("figures of no finite values are no numbers", "[debug]") {
   }
 }
 
+TEST_CASE("numbers near the largest have figures too", "[debug]") {
+  const Clean clean;
+  debug::watch("wide", Tensor{1.7e308, 1.7e308});
+  debug::watch("wide", Tensor{-1.7e308, -1.7e308});
+  debug::watch("wide", Tensor{-1.7e308, 1.7e308});
+  const std::vector<debug::WatchedRow> rows = debug::history("wide");
+  CHECK(rows[0].mean == Approx(1.7e308));
+  CHECK(rows[0].stddev == 0);
+  CHECK(rows[1].mean == Approx(-1.7e308));
+  CHECK(rows[2].mean == 0);
+  CHECK(rows[2].stddev == Approx(1.7e308));
+  CHECK_THAT(debug::watched(), Catch::Matchers::ContainsSubstring("\u2588\u2581\u2585"));
+  debug::watch("narrow", Tensor{0.0});
+  debug::watch("narrow", Tensor{5e-324});
+  CHECK_THAT(debug::watched(), Catch::Matchers::ContainsSubstring("0 -> 4.94066e-324"));
+}
+
 TEST_CASE("of a long history rows are left out evenly, but never the first or the last", "[debug]") {
   const Clean clean;
   for (int step = 0; step < 5001; ++step) debug::watch("long", Tensor(static_cast<double>(step)));
@@ -81,9 +98,9 @@ TEST_CASE("the table shows first and last figures and the first bad step", "[deb
   CHECK(lines[0].rfind("name", 0) == 0);
   CHECK(lines[1].rfind("bias ", 0) == 0);
   CHECK(lines[2].rfind("weights  [2] ", 0) == 0);
-  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("1 -> 0"));     // min
-  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("2 -> 4"));     // mean
-  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("50.0%"));      // zeros
+  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("1 -> 0"));              // min
+  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("2 -> 4"));              // mean
+  CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("50.0%"));               // zeros
   CHECK_THAT(lines[2], Catch::Matchers::ContainsSubstring("\u2585\u2581\u2588"));  // 2, 0 and 4 between 0 and 4
 
   std::ostringstream printed;

@@ -73,8 +73,9 @@ TEST_CASE("the promised names of tapes and derivatives are there", "[api][tape]"
   text << tape;
   CHECK(text.str().find("mul") != std::string::npos);
   CHECK(same(cs::stop_gradient(t), t));
-  CHECK(same(cs::custom_gradient(t, [](const cs::Tensor& x) { return x; },
-                                 [](const cs::Tensor& d, const cs::Tensor&, const cs::Tensor&) { return d; }),
+  CHECK(same(cs::custom_gradient(
+                 t, [](const cs::Tensor& x) { return x; },
+                 [](const cs::Tensor& d, const cs::Tensor&, const cs::Tensor&) { return d; }),
              t));
   CHECK(same(cs::recompute([](const cs::Tensor& x) { return x * 2; }, t), {2.0f, 4.0f}));
   CHECK(same(cs::jvp([](const cs::Tensor& x) { return x * 2; }, t, g).tangent, {2.0f, 2.0f}));
@@ -195,15 +196,15 @@ TEST_CASE("custom_gradient takes and gives several tensors", "[tape][custom]") {
   GradientTape tape{{.persistent = true}};
   tape.watch({a, b});
   std::vector<bool> defined;
-  const std::vector<Tensor> out = custom_gradient(
-      product_and_sum,
-      [&](std::span<const Tensor> g, std::span<const Tensor> in, std::span<const Tensor> results) {
-        REQUIRE(g.size() == 2u);
-        REQUIRE(results.size() == 2u);
-        for (const Tensor& one : g) defined.push_back(one.defined());
-        return std::vector<Tensor>{g[0] * in[1] + g[1], Tensor()};  // none for b
-      },
-      {a, b});
+  const std::vector<Tensor> out =
+      custom_gradient(product_and_sum,
+                      [&](std::span<const Tensor> g, std::span<const Tensor> in, std::span<const Tensor> results) {
+                        REQUIRE(g.size() == 2u);
+                        REQUIRE(results.size() == 2u);
+                        for (const Tensor& one : g) defined.push_back(one.defined());
+                        return std::vector<Tensor>{g[0] * in[1] + g[1], Tensor()};  // none for b
+                      },
+                      {a, b});
   REQUIRE(out.size() == 2u);
   const auto [da, db] = tape.gradient(out[0] + 10 * out[1], a, b);
   CHECK(same(da, {13.0, 15.0}));  // b + 10
@@ -439,6 +440,34 @@ TEST_CASE("products work under a NoGrad, unseen, and are recorded without one", 
   CHECK(number(tape.gradient(jvp(third_power, x, one).tangent, x)) == 18);
   CHECK(number(tape.gradient(vjp(third_power, x, one).gradient, x)) == 18);
   CHECK(number(tape.gradient(hvp(third_power, x, one), x)) == 6);
+}
+
+TEST_CASE("a tensor that is given twice is two inputs of a product and of the check", "[products][check_gradient]") {
+  const Tensor x = {2.0, 3.0}, v = {1.0, 10.0}, w = {0.5, 1.0};
+  const auto product = [](const std::vector<Tensor>& in) { return in[0] * in[1]; };
+  CHECK(same(jvp(product, {x, x}, {v, w}).tangents[0], v * x + x * w));
+  CHECK(same(vjp(product, {x, x}, {v}).gradients[1], v * x));
+  const auto mixed = [](const std::vector<Tensor>& in) { return sum(in[0] * in[0] * in[1]); };
+  const std::vector<Tensor> both = hvp(mixed, {x, x}, {v, w});
+  CHECK(same(both[0], 2 * x * v + 2 * x * w));  // of a a b: 2b v + 2a w
+  CHECK(same(both[1], 2 * x * v));              // 2a v
+  CHECK(check_gradient(product_and_sum, {x, x}, {.order = 2}).ok);
+  GradientTape tape;
+  tape.watch(x);
+  CHECK(same(tape.gradient(vjp(product, {x, x}, {v}).gradients[0], x), v));
+}
+
+TEST_CASE("a product that throws leaves the tapes around it as they were", "[products]") {
+  const Tensor x = {1.0, 2.0}, longer = {1.0, 2.0, 3.0};
+  const auto squared = [](const Tensor& t) { return t * t; };
+  const auto fails = [&](const Tensor& t) { return t * t + longer; };
+  GradientTape tape;
+  tape.watch(x);
+  CHECK_THROWS_AS(vjp(squared, x, longer), ShapeError);
+  CHECK_THROWS_AS(hvp(squared, x, x), ShapeError);
+  CHECK_THROWS_AS(jvp(fails, x, x), ShapeError);
+  CHECK(tape.size() == 0);
+  CHECK(same(tape.gradient(x * x, x), 2 * x));
 }
 
 // --- the check by differences ----------------------------------------------------------------------------------

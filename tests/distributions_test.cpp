@@ -136,9 +136,8 @@ TEST_CASE("uniform, normal and truncated normal numbers fit their distributions"
   Rng rng = Rng(31).stream(1);
   CHECK(kolmogorov_smirnov(uniform({many}, -2, 3, rng, wide), [](double x) { return (x + 2) / 5; }) <=
         tolerance::kolmogorov);
-  CHECK(kolmogorov_smirnov(normal({many}, 1, 2, rng, wide), [](double x) {
-          return normal_distribution((x - 1) / 2);
-        }) <= tolerance::kolmogorov);
+  CHECK(kolmogorov_smirnov(normal({many}, 1, 2, rng, wide),
+                           [](double x) { return normal_distribution((x - 1) / 2); }) <= tolerance::kolmogorov);
   const double tail = normal_distribution(-2);
   CHECK(kolmogorov_smirnov(truncated_normal({many}, 0, 1, rng, wide), [&](double x) {
           return (normal_distribution(x) - tail) / (1 - 2 * tail);
@@ -196,7 +195,7 @@ TEST_CASE("categorical chooses each class as often as softmax says", "[random]")
   CHECK(chosen.dtype() == DType::int64);
   for (const std::int64_t row : {0, 1})
     CHECK(fits(counted(chosen[row], 5), values(softmax(logits[row]))));  // and never what has probability 0
-  CHECK(rng.position() == static_cast<std::uint64_t>(many));  // two numbers a block
+  CHECK(rng.position() == static_cast<std::uint64_t>(many));             // two numbers a block
 }
 
 TEST_CASE("categorical takes one class, no choices, no rows, views and 16-bit types", "[random]") {

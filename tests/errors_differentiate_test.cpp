@@ -22,28 +22,35 @@ Tensors three(const Tensors& g) { return {g[0], g[0], g[0]}; }
 TEST_CASE("Jacobians refuse what gradients refuse, and shapes that do not fit", "[errors][tape][jacobian]") {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}}, stranger = {1.0f, 2.0f}, large = ones({1, 1, 1, 1, 1, 1, 2});
   const std::string jacobian = "GradientTape::jacobian: ", batch = "GradientTape::batch_jacobian: ";
-  GradientTape tape;
-  tape.watch({x, large});
-  const Tensor y = x * x, total = sum(x), deep = large * 2;
-  const std::int64_t size = tape.size();
+  const auto ask = [&](auto question) { GradientTape tape; tape.watch({x, large}); question(tape); };
   check_errors({
-      {__LINE__, message_of<TapeError>, [&] { tape.jacobian(stranger, x); },
+      {__LINE__, message_of<TapeError>, [&] { ask([&](GradientTape& t) { t.jacobian(stranger, x); }); },
        jacobian + "the target of shape [2] is not on the tape; it must be computed, while the tape records, from a "
                   "watched tensor or a Parameter."},
-      {__LINE__, message_of<DTypeError>, [&] { tape.jacobian(argmax(x, 0), x); },
+      {__LINE__, message_of<DTypeError>, [&] { ask([&](GradientTape& t) { t.jacobian(argmax(x, 0), x); }); },
        jacobian + "a target is int64; gradients exist for floating types only."},
-      {__LINE__, message_of<ShapeError>, [&] { tape.jacobian(y, deep); },
+      {__LINE__, message_of<ShapeError>, [&] { ask([&](GradientTape& t) { t.jacobian(x * x, large * 2); }); },
        jacobian + "the target is [2, 2] and the source [1, 1, 1, 1, 1, 1, 2]; the result would have 9 axes, and a "
                   "tensor has at most 8."},
-      {__LINE__, message_of<ShapeError>, [&] { tape.batch_jacobian(total, x); },
+      {__LINE__, message_of<ShapeError>, [&] { ask([&](GradientTape& t) { t.batch_jacobian(sum(x), x); }); },
        batch + "the target is [] and the source [2, 2]; both must have a first axis, of one size."},
-      {__LINE__, message_of<ShapeError>, [&] { tape.batch_jacobian(y, large); },
+      {__LINE__, message_of<ShapeError>, [&] { ask([&](GradientTape& t) { t.batch_jacobian(x * x, large); }); },
        batch + "the target is [2, 2] and the source [1, 1, 1, 1, 1, 1, 2]; both must have a first axis, of one size."},
-      {__LINE__, message_of<Error>, [&] { tape.jacobian(Tensor(), x); }, jacobian + defined},
-      {__LINE__, message_of<Error>, [&] { tape.jacobian(y, Tensor()); }, jacobian + defined},
-      {__LINE__, message_of<Error>, [&] { tape.explain(Tensor(), x); }, "GradientTape::explain: " + defined},
-      {__LINE__, message_of<Error>, [&] { tape.follows(Tensor()); }, "GradientTape::follows: " + defined},
+      {__LINE__, message_of<Error>, [&] { ask([&](GradientTape& t) { t.jacobian(Tensor(), x); }); }, jacobian + defined},
+      {__LINE__, message_of<Error>, [&] { ask([&](GradientTape& t) { t.jacobian(x * x, Tensor()); }); }, jacobian + defined},
+      {__LINE__, message_of<Error>, [&] { ask([&](GradientTape& t) { t.explain(Tensor(), x); }); }, "GradientTape::explain: " + defined},
+      {__LINE__, message_of<Error>, [&] { ask([&](GradientTape& t) { t.follows(Tensor()); }); }, "GradientTape::follows: " + defined},
   }, file);
+}
+
+TEST_CASE("a Jacobian that is refused leaves the tape as it was", "[errors][tape][jacobian]") {
+  const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}}, stranger = {1.0f, 2.0f};
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x * x;
+  const std::int64_t size = tape.size();
+  CHECK_THROWS_AS(tape.jacobian(stranger, x), TapeError);
+  CHECK_THROWS_AS(tape.batch_jacobian(y, Tensor(1.0f)), ShapeError);
   CHECK(tape.size() == size);
   CHECK(same(tape.gradient(y, x), 2 * x));
 }
@@ -66,29 +73,28 @@ TEST_CASE("a moved-from tape refuses to explain and to differentiate", "[errors]
 
 TEST_CASE("hooks are refused for what is not followed, and so is what they return if it does not fit",
           "[errors][tape][hooks]") {
-  const Tensor x = {1.0f, 2.0f}, z = {1.0f, 2.0f}, stranger = {1.0f};
+  const Tensor x = {1.0f, 2.0f}, stranger = {1.0f};
   const std::string on_gradient = "GradientTape::on_gradient: ";
   const auto hook = [](const Tensor&) {};
   const auto shorter = [](const Tensor&) { return Tensor{1.0f}; };
   const auto finer = [](const Tensor& g) { return g.to(DType::float64); };
-  GradientTape tape, spent;
-  tape.watch(x);
-  spent.watch(x);
-  spent.gradient(x * 2, x);
   check_errors({
-      {__LINE__, message_of<TapeError>, [&] { tape.on_gradient(stranger, hook); },
+      {__LINE__, message_of<TapeError>, [&] { GradientTape t; t.on_gradient(stranger, hook); },
        on_gradient + "the tape does not follow this tensor of shape [1]; watch it first, or compute it from a watched "
                      "tensor or a Parameter."},
-      {__LINE__, message_of<TapeError>, [&] { spent.on_gradient(x, hook); },
+      {__LINE__, message_of<TapeError>, [&] { GradientTape t; t.watch(x); t.gradient(x * 2, x); t.on_gradient(x, hook); },
        on_gradient + "the tape has computed its gradient and records no more; make it persistent, or reset it."},
-      {__LINE__, message_of<Error>, [&] { tape.on_gradient(Tensor(), hook); }, on_gradient + defined},
-      {__LINE__, message_of<ShapeError>, [&] { GradientTape t; t.watch(z); t.on_gradient(z, shorter); t.gradient(z * 2, z); },
+      {__LINE__, message_of<Error>, [&] { GradientTape t; t.on_gradient(Tensor(), hook); }, on_gradient + defined},
+      {__LINE__, message_of<ShapeError>, [&] { GradientTape t; t.watch(x); t.on_gradient(x, shorter); t.gradient(x * 2, x); },
        on_gradient + "the hook returned [1] for a gradient of [2]; the shapes must be equal."},
-      {__LINE__, message_of<DTypeError>, [&] { GradientTape t; t.watch(z); t.on_gradient(z, finer); t.gradient(z * 2, z); },
+      {__LINE__, message_of<DTypeError>, [&] { GradientTape t; t.watch(x); t.on_gradient(x, finer); t.gradient(x * 2, x); },
        on_gradient + "the hook returned float64 for a gradient of float32; the types must be equal."},
-      {__LINE__, message_of<TapeError>, [&] { GradientTape t; t.watch(z); t.on_gradient(z, [&](const Tensor&) { t.reset(); }); t.gradient(z * 2, z); },
+      {__LINE__, message_of<TapeError>, [&] { GradientTape t; t.watch(x); t.on_gradient(x, [&](const Tensor&) { t.reset(); }); t.gradient(x * 2, x); },
        "GradientTape::reset: the tape is being replayed; reset it behind the gradient."},
   }, file);
+  GradientTape tape;
+  tape.watch(x);
+  CHECK_THROWS_AS(tape.on_gradient(stranger, hook), TapeError);
   CHECK(same(tape.gradient(x * 2, x), {2.0f, 2.0f}));
 }
 
@@ -123,7 +129,11 @@ TEST_CASE("recompute refuses a second run that does something else", "[errors][t
   const auto ask = [&](auto compute) { GradientTape tape; tape.watch(x); tape.gradient(compute(), x); };
   const auto shrinks = [n = 0](const Tensor& t) mutable { return n++ == 0 ? t * 2 : sum(t); };
   const auto widens = [n = 0](const Tensor& t) mutable { return n++ == 0 ? t * 2 : t.to(DType::float64); };
-  const auto grows = [n = 0](const Tensor& t) mutable { return n++ == 0 ? Tensors{t * 2} : Tensors{t, t}; };
+  const auto grows = [n = 0](const Tensor& t) mutable {
+    Tensors list = {t * 2};
+    if (n++ > 0) list.push_back(t);
+    return list;
+  };
   const auto none = [](const Tensor&) { return Tensors(); };
   check_errors({
       {__LINE__, message_of<Error>, [&] { (void)recompute(doubled, Tensor()); }, recomputed + defined},
@@ -187,6 +197,8 @@ TEST_CASE("check_gradient refuses short numbers and senseless options", "[errors
        check + "input 0 is float32; it must be float64: differences of shorter numbers say little."},
       {__LINE__, message_of<DTypeError>, [&] { (void)check_gradient(coarser, x); },
        check + "result 0 is float32; it must be float64."},
+      {__LINE__, message_of<ShapeError>, [&] { auto more = [n = 0](const Tensor& t) mutable { return Tensors(n++ == 0 ? 1u : 2u, t * 2); }; (void)check_gradient(more, x); },
+       check + "the function returned 2 tensors and before 1; every run must do the same."},
       {__LINE__, message_of<Error>, [&] { (void)check_gradient(doubles, x, {.step = 0}); },
        check + "the step is 0, the tolerances are 1e-06 and 1e-06; the step must be positive, and no tolerance "
                "negative."},

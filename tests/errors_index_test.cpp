@@ -169,6 +169,35 @@ TEST_CASE("scattering refuses what does not fit", "[errors][index]") {
   }, file);
 }
 
+TEST_CASE("an index out of range is found wherever it stands", "[errors][index]") {
+  const Tensor x = zeros({70, 20}), u = ones({70, 20});
+  const auto with = [](std::int64_t count, std::int64_t place, std::int64_t bad) {
+    std::vector<std::int64_t> list(static_cast<std::size_t>(count), -3);
+    list[static_cast<std::size_t>(place)] = bad;
+    return from_vector(list);
+  };
+  const auto table = [&](std::int64_t bad) { return reshape(with(1400, 33 * 20 + 7, bad), {70, 20}); };
+  const std::string in_columns = " at [33, 7] is out of range for axis 1 of shape [70, 20]; it must be in [-20, 20).";
+  const std::string in_rows = " at [600] is out of range for axis 0 of shape [70, 20]; it must be in [-70, 70).";
+  const std::string lowest = "index -9223372036854775808", highest = "index 9223372036854775807";
+  for (const int threads : {1, 3}) {
+    const ThreadCount limit(threads);
+    check_errors({
+        {__LINE__, message_of<IndexError>, [&] { scatter_add(x, table(20), u); }, "scatter_add: index 20" + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { scatter_add(x, table(INT64_MIN), u); }, "scatter_add: " + lowest + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { scatter(x, table(INT64_MAX), u); }, "scatter: " + highest + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { scatter_max(x, table(-21), u); }, "scatter_max: index -21" + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { take_along_axis(x, table(-21)); }, "take_along_axis: index -21" + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { take_along_axis(x, table(INT64_MAX)); },
+         "take_along_axis: " + highest + in_columns},
+        {__LINE__, message_of<IndexError>, [&] { gather(x, with(1000, 600, 70)); }, "gather: index 70" + in_rows},
+        {__LINE__, message_of<IndexError>, [&] { gather(x, with(1000, 600, INT64_MIN)); }, "gather: " + lowest + in_rows},
+        {__LINE__, message_of<IndexError>, [&] { x.index({with(1000, 600, INT64_MAX)}); }, "index: " + highest + in_rows},
+    }, file);
+  }
+  CHECK(same(x, zeros({70, 20})));
+}
+
 TEST_CASE("segments refuse ids that do not fit", "[errors][index]") {
   const Operands o;
   check_errors({

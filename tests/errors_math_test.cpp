@@ -101,6 +101,15 @@ TEST_CASE("activations refuse parameters and shapes that make no sense", "[error
   }, file);
 }
 
+TEST_CASE("a question between two floating types that is refused leaves nothing on the tape", "[errors]") {
+  const Tensor a = {1.0f, 2.0f}, b = {1.0, 2.0};
+  GradientTape tape;
+  tape.watch({a, b});
+  message_of<DTypeError>([&] { logical_and(a, b); });
+  message_of<DTypeError>([&] { a | b; });
+  CHECK(tape.size() == 0);  // not even the conversion of a to float64
+}
+
 TEST_CASE("an undefined tensor is named by the function that got it", "[errors]") {
   const Operands o;
   const std::string plain = message_of<Error>([&] { neg(o.undefined); });

@@ -117,6 +117,12 @@ TEST_CASE("counting refuses bins, weights and elements that it cannot use", "[er
       {__LINE__, message_of<Error>, [&] { histogram(o.x, 3, 2, 1); }, "histogram: the limits are 2 and 1" + limits},
       {__LINE__, message_of<Error>, [&] { histogram(o.x, 3, 0, kInfinity); },
        "histogram: the limits are 0 and inf" + limits},
+      {__LINE__, message_of<Error>, [&] { histogram(Tensor{1e17}, 3); },  // as in NumPy
+       "histogram: 3 bins between 1e+17 and 1e+17 have no width in float64; take fewer, or wider limits."},
+      {__LINE__, message_of<Error>, [&] { histogram(o.x, 4, 1, 1.0000001); },
+       "histogram: 4 bins between 1 and 1.0000001 have no width in float32; take fewer, or wider limits."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { histogram(o.x, INT64_MAX); },
+       "allocate: [9223372036854775807] of int64 would take more than 2^63 bytes."},
       {__LINE__, message_of<Error>, [&] { histogram(Tensor{1.0, kInfinity}, 3); },
        "histogram: the elements reach from 1 to inf; "
        "both and their difference must be finite, or limits must be given."},

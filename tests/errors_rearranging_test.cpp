@@ -168,6 +168,8 @@ TEST_CASE("products and variances refuse axes, types and reductions of nothing",
       {__LINE__, message_of<IndexError>, [&] { prod(o.x, 2); }, "prod: axis 2" + rank_two},
       {__LINE__, message_of<ShapeError>, [&] { prod(o.x, {1, -1}); },
        "prod: axis -1 is named twice for shape [2, 3]; name each once."},
+      {__LINE__, message_of<IndexError>, [&] { prod(o.x, std::int64_t{1} << 32); },  // not axis 0
+       "prod: axis 2147483647" + rank_two},
       {__LINE__, message_of<DTypeError>, [&] { var(o.integers); }, "var: the tensor is int32" + floating},
       {__LINE__, message_of<DTypeError>, [&] { capstan::std(o.integers); }, "std: the tensor is int32" + floating},
       {__LINE__, message_of<DTypeError>, [&] { moments(o.integers); }, "moments: the tensor is int32" + floating},
@@ -191,6 +193,10 @@ TEST_CASE("random numbers refuse parameters outside their distribution, and take
       " of the logits leaves nothing to choose from; it must have no NaN and no +infinity, and one value at least above "
       "-infinity.";
   check_errors({
+      {__LINE__, message_of<Error>, [&] { uniform({2}, 0, kInfinity, rng); },
+       "uniform: the range is [0, inf); both limits and their difference must be finite."},
+      {__LINE__, message_of<Error>, [&] { uniform({2}, -1e308, 1e308, rng); },
+       "uniform: the range is [-1e+308, 1e+308); both limits and their difference must be finite."},
       {__LINE__, message_of<Error>, [&] { exponential({2}, -1, rng); },
        "exponential: the scale is -1; it must be >= 0."},
       {__LINE__, message_of<DTypeError>, [&] { exponential({2}, 1, rng, int32); },
@@ -248,5 +254,7 @@ TEST_CASE("arange refuses a type that its numbers do not go with", "[errors]") {
        "arange: the number 299 is out of range for uint8."},
       {__LINE__, message_of<DTypeError>, [&] { arange(-1, 3, 1, bytes); },
        "arange: the number -1 is out of range for uint8."},
+      {__LINE__, message_of<DTypeError>, [&] { arange(UINT64_MAX); },
+       "arange: the number 1.84467441e+19 is out of range for int64."},
   }, file);
 }

@@ -51,6 +51,13 @@ TEST_CASE("a tape refuses what it cannot follow or answer", "[errors][tape]") {
   CHECK(same(tape.gradient(y, x), {2.0f, 4.0f, 6.0f}));  // the tape is as good as before
 }
 
+TEST_CASE("of a list that cannot be watched nothing is", "[errors][tape]") {
+  const Tensor x = {1.0f}, integers = {1};
+  GradientTape tape;
+  CHECK_THROWS_AS(tape.watch({x, integers}), DTypeError);
+  CHECK_FALSE(tape.follows(x));
+}
+
 TEST_CASE("a spent tape refuses a second gradient and anything more to watch", "[errors][tape]") {
   const Tensor x = {1.0f, 2.0f};
   const int made = __LINE__ + 1;
@@ -126,6 +133,7 @@ TEST_CASE("a change in place that would go past a tape is refused at once", "[er
       {__LINE__, message_of<TapeError>, [&] { plain.index_put({all}, y); }, "index_put" + value},
       {__LINE__, message_of<TapeError>, [&] { y += 1; }, "operator+=" + past},
       {__LINE__, message_of<TapeError>, [&] { plain += y; }, "operator+=" + value},
+      {__LINE__, message_of<TapeError>, [&] { sgd_update({&y, 1}, {&plain, 1}, {}, {}); }, "sgd_update" + past},
   }, file);
   CHECK(same(y, {1.0f, 4.0f}));
   CHECK(same(plain, {0.0f, 0.0f}));

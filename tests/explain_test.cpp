@@ -69,8 +69,7 @@ TEST_CASE("explain follows Parameters and answers on persistent tapes after a gr
   const Tensor y = w * w;
   tape.gradient(y, w);
   begins_with(tape.explain(y, w), "The target [] depends on the source []:\n  mul []");
-  CHECK(tape.explain(y, unused) ==
-        "The source is a Parameter that no operation has used while the tape recorded.\n");
+  CHECK(tape.explain(y, unused) == "The source is a Parameter that no operation has used while the tape recorded.\n");
   GradientTape other{{.watch_parameters = false}};
   const Tensor z = w * w;
   CHECK(other.explain(z, w) ==

@@ -139,10 +139,10 @@ TEST_CASE("elementwise operations give PyTorch's values and gradients", "[golden
 }
 
 TEST_CASE("compositions of elementwise operations give PyTorch's values and gradients", "[golden]") {
-  run_goldens("compositions",
-              {"silu", "softsign", "tanhshrink", "rsqrt", "hardswish", "threshold", "leaky_relu", "hardshrink",
-               "softshrink"},
-              composed_ops);
+  run_goldens(
+      "compositions",
+      {"silu", "softsign", "tanhshrink", "rsqrt", "hardswish", "threshold", "leaky_relu", "hardshrink", "softshrink"},
+      composed_ops);
 }
 
 TEST_CASE("reductions give PyTorch's values and gradients", "[golden]") {

@@ -70,6 +70,13 @@ Tensors embedding_bag(const GoldenCall& c) {
   return {where(expand_dims(empty, -1), 0.0, segment_max(rows, ids, count))};  // torch has zeros for an empty bag
 }
 
+/// There is no scatter_mul: each row takes the product of its updates, with 1 in the place of those of others.
+Tensor scattered_product(const Tensor& x, const Tensor& indices, const Tensor& updates, bool with_self) {
+  const Tensor own = equal(expand_dims(indices, 0), reshape(arange(x.size(0)), {-1, 1, 1}));
+  const Tensor product = prod(where(own, expand_dims(updates, 0), 1), 1);
+  return with_self ? x * product : where(any_of(own, 1), product, x);
+}
+
 /// What is there does not count with include_self = false: it is replaced by what changes nothing first.
 Tensors scatter_reduce(const GoldenCall& c) {
   const int axis = c.arg(1).get<int>();
@@ -82,9 +89,9 @@ Tensors scatter_reduce(const GoldenCall& c) {
   if (kind == "amax") return {scatter_max(start(x, -kInfinity), indices, updates, axis)};
   if (kind == "amin") return {scatter_min(start(x, kInfinity), indices, updates, axis)};
   if (kind == "mean")
-    return {scatter_add(start(x, 0), indices, updates, axis) /
-            scatter_add(start(ones_like(x), 0), indices, 1.0, axis)};
-  return {};  // products of elements that meet: there is no scatter_mul
+    return {scatter_add(start(x, 0), indices, updates, axis) / scatter_add(start(ones_like(x), 0), indices, 1.0, axis)};
+  if (kind == "prod" && axis == 0 && x.rank() == 2) return {scattered_product(x, indices, updates, self)};
+  throw LeftOut{"no scatter of that kind"};
 }
 
 const GoldenOps index_ops = {
@@ -110,9 +117,7 @@ const GoldenOps index_ops = {
 
 const GoldenOps scatter_ops = {
     {"scatter",
-     [](const GoldenCall& c) {
-       return Tensors{scatter(c.tensor(0), c.tensor(2), c.tensor(3), c.arg(1).get<int>())};
-     }},
+     [](const GoldenCall& c) { return Tensors{scatter(c.tensor(0), c.tensor(2), c.tensor(3), c.arg(1).get<int>())}; }},
     {"scatter_add",
      [](const GoldenCall& c) {
        return Tensors{scatter_add(c.tensor(0), c.tensor(2), c.tensor(3), c.arg(1).get<int>())};

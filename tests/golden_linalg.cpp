@@ -47,6 +47,10 @@ const GoldenOps product_ops = {
        return Tensors{tensordot(c.tensor(0), c.tensor(1), left, right)};
      }},
     {"einsum", [](const GoldenCall& c) { return Tensors{einsum(c.arg(0).get<std::string>(), c.tensors(1))}; }},
+    {"bilinear",
+     [](const GoldenCall& c) {
+       return Tensors{einsum("bi,oij,bj->bo", {c.tensor(0), c.tensor(2), c.tensor(1)}) + c.tensor(3)};
+     }},
 };
 
 const GoldenOps decomposition_ops = {
@@ -79,16 +83,32 @@ const GoldenOps norm_ops = {
        const ReduceOptions keep{.keepdims = c.option("keepdim", false)};
        return Tensors{vector_norm(c.tensor(0), number_of(c.option("p")), axes, keep)};
      }},
+    {"normalize",
+     [](const GoldenCall& c) {
+       const Tensor& x = c.tensor(0);
+       return Tensors{x / vector_norm(x, number_of(c.option("p")), axes_of(c.option("dim")), {.keepdims = true})};
+     }},
+    {"cosine_similarity",
+     [](const GoldenCall& c) {
+       const Tensor &a = c.tensor(0), &b = c.tensor(1);
+       const Axes axes = axes_of(c.option("dim"));
+       return Tensors{sum(a * b, axes) / (vector_norm(a, 2, axes) * vector_norm(b, 2, axes))};
+     }},
+    {"pairwise_distance",  // torch adds 1e-6 to each difference
+     [](const GoldenCall& c) { return Tensors{vector_norm(c.tensor(0) - c.tensor(1) + 1e-6, 2, -1)}; }},
 };
 
 }  // namespace
 
 TEST_CASE("products of vectors, matrices and tensors give PyTorch's values and gradients", "[golden]") {
-  run_goldens("products", {"matmul", "bmm", "linear", "addmm", "outer", "tensordot", "einsum"}, product_ops);
+  run_goldens("products", {"matmul", "bmm", "linear", "bilinear", "addmm", "outer", "tensordot", "einsum"},
+              product_ops);
 }
 
 TEST_CASE("decompositions give PyTorch's values and gradients", "[golden]") {
   run_goldens("decompositions", {"linalg"}, decomposition_ops);
 }
 
-TEST_CASE("norms give PyTorch's values and gradients", "[golden]") { run_goldens("norms", {"norm"}, norm_ops); }
+TEST_CASE("norms give PyTorch's values and gradients", "[golden]") {
+  run_goldens("norms", {"norm", "normalize"}, norm_ops);
+}

@@ -18,17 +18,19 @@ Tensor classes_last(const Tensor& logits) {
 }
 
 Tensors cross_entropy(const GoldenCall& c) {
-  if (c.has("weight")) return {};  // class weights come later
   const Tensor logits = classes_last(c.tensor(0));
   const Tensor& target = c.tensor(1);
   if (is_floating(target.dtype())) return {reduced(softmax_cross_entropy(logits, target), c)};
 
-  const double smoothing = c.option("label_smoothing", 0.0);
-  if (smoothing > 0) {
-    const double share = smoothing / static_cast<double>(logits.size(-1));
-    const Tensor labels = one_hot(target, logits.size(-1), 1 - smoothing + share, share, logits.dtype());
-    return {reduced(softmax_cross_entropy(logits, labels), c)};
+  const double smoothing = c.option("label_smoothing", 0.0), share = smoothing / static_cast<double>(logits.size(-1));
+  const auto smoothed = [&] { return one_hot(target, logits.size(-1), 1 - smoothing + share, share, logits.dtype()); };
+  if (c.has("weight")) {  // of classes; the mean is that of the weights
+    const Tensor& weight = c.tensor_option("weight");
+    const Tensor losses = -sum(smoothed() * weight * log_softmax(logits), -1);
+    if (c.option<std::string>("reduction", "mean") == "mean") return {sum(losses) / sum(gather(weight, target))};
+    return {reduced(losses, c)};
   }
+  if (smoothing > 0) return {reduced(softmax_cross_entropy(logits, smoothed()), c)};
   const Tensor losses = sparse_softmax_cross_entropy(logits, target);
   if (!c.has("ignore_index")) return {reduced(losses, c)};
   const Tensor kept = not_equal(target, c.option<std::int64_t>("ignore_index", 0));
@@ -48,13 +50,18 @@ Tensor backwards(const Tensor& x) { return x.index({all, from(-1, -1)}); }
 /// layer and direction the weights [hidden, in] and [hidden, hidden] and two biases.
 Tensors torch_rnn(const GoldenCall& c) {
   const Json& config = c.field("config");
-  if (config.contains("lengths")) return {};
   const int layers = config.value("num_layers", 1), directions = config.value("bidirectional", false) ? 2 : 1;
   const bool batch_first = config.value("batch_first", false), has_bias = config.value("bias", true);
   const auto hidden = config.at("hidden_size").get<std::int64_t>();
   const auto inputs = c.field("nin").get<std::size_t>();
   const Activation activation =
       config.at("nonlinearity").get<std::string>() == "relu" ? Activation::relu : Activation::tanh;
+
+  Tensor lengths;  // of the sequences, if they differ: what lies behind is 0
+  if (config.contains("lengths")) lengths = from_vector(config.at("lengths").get<std::vector<std::int64_t>>());
+  const auto turned = [&](const Tensor& sequences) {
+    return lengths.defined() ? reverse_sequence(sequences, lengths) : backwards(sequences);
+  };
 
   Tensor x = batch_first ? c.tensor(0) : transpose(c.tensor(0), 0, 1);
   std::size_t next = inputs;
@@ -67,11 +74,12 @@ Tensors torch_rnn(const GoldenCall& c) {
       next += has_bias ? 4 : 2;
       const Tensor h0 = inputs == 2 ? c.tensor(1)[static_cast<std::int64_t>(last.size())]
                                     : zeros({x.size(0), hidden}, {.dtype = x.dtype()});
-      const RnnResult h = rnn(direction == 0 ? x : backwards(x), h0, wx, wh, b, activation);
-      last.push_back(h.last);
-      results.push_back(direction == 0 ? h.outputs : backwards(h.outputs));
+      const RnnResult h = rnn(direction == 0 ? x : turned(x), h0, wx, wh, b, activation);
+      last.push_back(lengths.defined() ? h.outputs.index({arange(x.size(0)), lengths - 1}) : h.last);
+      results.push_back(direction == 0 ? h.outputs : turned(h.outputs));
     }
     x = concat(results, -1);
+    if (lengths.defined()) x = where(expand_dims(sequence_mask(lengths, x.size(1)), -1), x, 0);
   }
   return {batch_first ? x : transpose(x, 0, 1), stack(last)};
 }
@@ -102,5 +110,7 @@ TEST_CASE("losses give PyTorch's values and gradients", "[golden]") {
 }
 
 TEST_CASE("recurrent networks give PyTorch's values and gradients", "[golden]") {
-  run_goldens("recurrent networks", {"rnn_tanh", "rnn_relu", "cells"}, recurrent_ops);
+  const std::string gates = "gated cells come later";
+  run_goldens("recurrent networks", {"rnn_tanh", "rnn_relu", "cells"}, recurrent_ops,
+              {{"gru_cell", gates}, {"lstm_cell", gates}});
 }

@@ -35,9 +35,7 @@ const GoldenOps order_ops = {
        return both(kthvalue(c.tensor(0), (c.tensor(0).size(axis_of(c)) + 1) / 2, axis_of(c), options));
      }},
     {"median",
-     [](const GoldenCall& c) {
-       return Tensors{quantile(c.tensor(0), 0.5, {}, {.method = QuantileMethod::lower})};
-     }},
+     [](const GoldenCall& c) { return Tensors{quantile(c.tensor(0), 0.5, {}, {.method = QuantileMethod::lower})}; }},
     {"argmin",
      [](const GoldenCall& c) {
        if (!c.has("dim")) return Tensors{argmin(c.tensor(0))};

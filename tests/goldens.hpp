@@ -52,6 +52,9 @@ class GoldenCall {
 
   bool has(const std::string& key) const { return spec_.at("kwargs").contains(key); }
   const Json& option(const std::string& key) const { return spec_.at("kwargs").at(key); }
+  const capstan::Tensor& tensor_option(const std::string& key) const {
+    return tensors_.at(option(key).at("t").get<std::string>());
+  }
   template <class T>
   T option(const std::string& key, T otherwise) const {
     return has(key) ? option(key).get<T>() : otherwise;
@@ -64,17 +67,39 @@ class GoldenCall {
   const std::map<std::string, capstan::Tensor>& tensors_;
 };
 
-/// What a case computes; nothing if it cannot be expressed yet.
+/// Thrown for a case that cannot be expressed: why not.
+struct LeftOut {
+  std::string reason;
+};
+
+/// What a case computes. Throws LeftOut.
 using GoldenOp = std::function<std::vector<capstan::Tensor>(const GoldenCall&)>;
 using GoldenOps = std::map<std::string, GoldenOp>;
+/// Operations that are left out, and why.
+using GoldenReasons = std::map<std::string, std::string>;
+
+/// What became of the cases of a subject.
+class GoldenCount {
+ public:
+  void add(bool passed) { ++(passed ? passed_ : failed_); }
+  void leave(const Json& spec, const std::string& reason);
+  int ran() const { return passed_ + failed_; }
+  /// `goldens of losses: 22 passed, 0 failed, 1 skipped`, and a line for each reason with the names of those skipped.
+  void print(const std::string& subject) const;
+
+ private:
+  int passed_ = 0, failed_ = 0, left_ = 0;
+  std::map<std::string, std::string> names_;  // by the reason
+};
 
 /// Empty if there are no golden files here; then it says so.
 std::filesystem::path golden_folder();
 GoldenFile open_golden(const std::string& name);
 
-/// Runs every case of these files in float64 and float32, outputs and gradients. Cases whose op is not in `ops`, or whose
-/// op returns nothing, are counted and left to later. Fails if an op of the table never ran.
-void run_goldens(const std::string& subject, const std::vector<std::string>& files, const GoldenOps& ops);
+/// Runs every case of these files in float64 and float32, outputs and gradients, and prints what became of them. Fails
+/// for an op that neither list knows, and if an op of `ops` never ran or one of `left` never occurred.
+void run_goldens(const std::string& subject, const std::vector<std::string>& files, const GoldenOps& ops,
+                 const GoldenReasons& left = {});
 
 /// Axes from a JSON number, list or null.
 capstan::Axes axes_of(const Json& dim);

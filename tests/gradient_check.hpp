@@ -1,6 +1,7 @@
 #pragma once
 // Gradients against central differences.
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,8 @@ std::vector<GradientCase> moments_gradient_cases();
 std::vector<GradientCase> order_gradient_cases();
 /// Every case of every list.
 std::vector<GradientCase> all_gradient_cases();
+/// Names of the functions that the headers of operations declare with tensors as their result; none if the headers are
+/// not beside the tests.
+std::set<std::string> public_operations();
 
 }  // namespace tests

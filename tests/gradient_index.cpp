@@ -24,7 +24,10 @@ const Tensor& mask() {  // [2, 3]
 
 // Each takes x [2, 3, 4].
 const Choosing choosing_rows[] = {
-    {"index", "an index tensor in the middle", [](const Tensor& x) { return square(x.index({all, Tensor{2, 0, 2}})); }},
+    {"index", "an index tensor in the middle",
+     [](const Tensor& x) {
+       return square(x.index({all, Tensor{2, 0, 2}}));
+     }},
     {"index", "index tensors side by side",
      [](const Tensor& x) {
        return square(x.index({all, Tensor{{0}, {2}}, Tensor{1, -1, 1}}));
@@ -56,9 +59,7 @@ const Choosing choosing_rows[] = {
        return square(x.index({all, zeros({0}, {.dtype = DType::int64}), 1}));
      }},
     {"index", "a mask without a true element",
-     [](const Tensor& x) {
-       return square(x.index({logical_and(mask(), logical_not(mask()))}));
-     }},
+     [](const Tensor& x) { return square(x.index({logical_and(mask(), logical_not(mask()))})); }},
     {"index", "index tensors on a transposed tensor",
      [](const Tensor& x) {
        return square(transpose(x).index({Tensor{3, 1, 3}, Tensor{0, 2, 0}}));
@@ -71,7 +72,10 @@ const Choosing choosing_rows[] = {
      [](const Tensor& x) {
        return square(take(x, Tensor{23, 0, -1}));
      }},
-    {"take", "along the last axis", [](const Tensor& x) { return square(take(x, Tensor{{0, 3}, {3, 3}}, -1)); }},
+    {"take", "along the last axis",
+     [](const Tensor& x) {
+       return square(take(x, Tensor{{0, 3}, {3, 3}}, -1));
+     }},
     {"take_along_axis", "along the last axis",
      [](const Tensor& x) {
        return square(take_along_axis(x, Tensor{{{0, 0}, {3, 1}, {2, 2}}, {{1, -1}, {0, 1}, {2, 3}}}));
@@ -117,10 +121,7 @@ const Choosing choosing_rows[] = {
      [](const Tensor& x) {
        return square(scatter_add(x, Tensor{{{0, 0}, {1, 1}}}, 3, 0));
      }},
-    {"index_set", "a number",
-     [](const Tensor& x) {
-       return square(index_set(x, {mask()}, 2));
-     }},
+    {"index_set", "a number", [](const Tensor& x) { return square(index_set(x, {mask()}, 2)); }},
     {"index_add", "a number",
      [](const Tensor& x) {
        return square(index_add(x, {all, 1, from(-1, -2)}, 2));
@@ -129,7 +130,10 @@ const Choosing choosing_rows[] = {
      [](const Tensor& x) {
        return square(segment_sum(x, Tensor{{2, 0, 2}, {-1, 0, 2}}, 4));
      }},
-    {"segment_sum", "along the first axis", [](const Tensor& x) { return square(segment_sum(x, Tensor{1, 1}, 2)); }},
+    {"segment_sum", "along the first axis",
+     [](const Tensor& x) {
+       return square(segment_sum(x, Tensor{1, 1}, 2));
+     }},
     {"segment_mean", "a segment without rows",
      [](const Tensor& x) {
        return square(segment_mean(x, Tensor{{2, 0, 2}, {-1, 0, 2}}, 4));
@@ -153,75 +157,102 @@ struct Writing {
 
 // Each takes x [2, 3, 4] and updates.
 const Writing writing_rows[] = {
-    {"masked_fill", "a tensor", {},
-     [](const Tensor& x, const Tensor& u) {
-       return square(masked_fill(x, expand_dims(mask(), -1), u));
-     }},
-    {"masked_fill", "a tensor that broadcasts", {3, 1},
-     [](const Tensor& x, const Tensor& u) {
-       return square(masked_fill(x, expand_dims(mask(), -1), u));
-     }},
-    {"scatter", "places that meet", {2, 3, 2},
+    {"masked_fill",
+     "a tensor",
+     {},
+     [](const Tensor& x, const Tensor& u) { return square(masked_fill(x, expand_dims(mask(), -1), u)); }},
+    {"masked_fill",
+     "a tensor that broadcasts",
+     {3, 1},
+     [](const Tensor& x, const Tensor& u) { return square(masked_fill(x, expand_dims(mask(), -1), u)); }},
+    {"scatter",
+     "places that meet",
+     {2, 3, 2},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter(x, Tensor{{{0, 0}, {1, 3}, {2, 2}}, {{3, 1}, {-1, 3}, {0, 2}}}, u));
      }},
-    {"scatter", "fewer indices than updates", {3, 3, 4},
+    {"scatter",
+     "fewer indices than updates",
+     {3, 3, 4},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter(x, Tensor{{{0, 1}}, {{1, 0}}, {{1, 1}}}, u, 0));
      }},
-    {"scatter", "nothing", {2, 3, 0},
+    {"scatter",
+     "nothing",
+     {2, 3, 0},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter(x, zeros({2, 3, 0}, {.dtype = DType::int64}), u));
      }},
-    {"scatter_add", "places that meet", {2, 3, 2},
+    {"scatter_add",
+     "places that meet",
+     {2, 3, 2},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_add(x, Tensor{{{0, 0}, {1, 3}, {2, 2}}, {{3, 1}, {-1, 3}, {0, 2}}}, u));
      }},
-    {"scatter_add", "along the middle axis", {2, 4, 4},
+    {"scatter_add",
+     "along the middle axis",
+     {2, 4, 4},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_add(x, broadcast_to(Tensor{{0}, {2}, {2}, {1}}, {2, 4, 4}), u, 1));
      }},
-    {"scatter_add", "to a transposed tensor", {4, 3, 2},
+    {"scatter_add",
+     "to a transposed tensor",
+     {4, 3, 2},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_add(transpose(x), zeros({4, 3, 2}, {.dtype = DType::int32}), u, -2));
      }},
-    {"scatter_min", "places that meet", {2, 3, 2},
+    {"scatter_min",
+     "places that meet",
+     {2, 3, 2},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_min(x, Tensor{{{0, 0}, {1, 3}, {2, 2}}, {{3, 1}, {-1, 3}, {0, 2}}}, u));
      }},
-    {"scatter_max", "places that meet", {2, 3, 2},
+    {"scatter_max",
+     "places that meet",
+     {2, 3, 2},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_max(x, Tensor{{{0, 0}, {1, 3}, {2, 2}}, {{3, 1}, {-1, 3}, {0, 2}}}, u));
      }},
-    {"index_set", "without index tensors", {3, 1},
+    {"index_set",
+     "without index tensors",
+     {3, 1},
      [](const Tensor& x, const Tensor& u) {
        return square(index_set(x, {all, all, from(-1, -2)}, u));
      }},
-    {"index_set", "a place named twice", {4},
+    {"index_set",
+     "a place named twice",
+     {4},
      [](const Tensor& x, const Tensor& u) {
        return square(index_set(x, {all, Tensor{2, 0, 2}}, u));
      }},
-    {"index_set", "a mask", {3, 4},
-     [](const Tensor& x, const Tensor& u) {
-       return square(index_set(x, {mask()}, u));
-     }},
-    {"index_add", "without index tensors", {2, 1},
+    {"index_set", "a mask", {3, 4}, [](const Tensor& x, const Tensor& u) { return square(index_set(x, {mask()}, u)); }},
+    {"index_add",
+     "without index tensors",
+     {2, 1},
      [](const Tensor& x, const Tensor& u) {
        return square(index_add(x, {ellipsis, range(0, 3, 2)}, reshape(u, {2, 1, 1})));
      }},
-    {"index_add", "a place named twice", {3},
+    {"index_add",
+     "a place named twice",
+     {3},
      [](const Tensor& x, const Tensor& u) {
        return square(index_add(x, {1, all, Tensor{2, 0, 2}}, u));
      }},
-    {"scatter_nd", "places that meet", {3, 4},
+    {"scatter_nd",
+     "places that meet",
+     {3, 4},
      [](const Tensor& x, const Tensor& u) {
        return sum(x) * square(scatter_nd(Tensor{{0, 2}, {1, -1}, {0, 2}}, u, {2, 3, 4}));
      }},
-    {"scatter_nd_update", "places that meet", {3, 4},
+    {"scatter_nd_update",
+     "places that meet",
+     {3, 4},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_nd_update(x, Tensor{{0, 2}, {1, -1}, {0, 2}}, u));
      }},
-    {"scatter_nd_add", "rows", {3, 3, 4},
+    {"scatter_nd_add",
+     "rows",
+     {3, 3, 4},
      [](const Tensor& x, const Tensor& u) {
        return square(scatter_nd_add(x, Tensor{{1}, {0}, {1}}, u));
      }},

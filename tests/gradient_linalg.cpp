@@ -32,19 +32,18 @@ Tensor symmetric(const Tensor& x) { return (x + turned(x)) * 0.5; }
 Tensor positive(const Tensor& x) { return matmul(x, turned(x)) + eye(x.size(-2), -1, {.dtype = x.dtype()}); }
 
 void add_sums_of_products(Cases& cases) {
-  const std::pair<const char*, std::vector<Shape>> equations[] = {
-      {"ij,jk->ik", {{2, 3}, {3, 2}}},
-      {"bij,bkj->kbi", {{2, 2, 3}, {2, 2, 3}}},
-      {"ij,ij->i", {{2, 3}, {2, 3}}},
-      {"i,j->ji", {{2}, {3}}},
-      {"ii->i", {{3, 3}}},
-      {"iij->j", {{2, 2, 3}}},
-      {"ij->", {{2, 3}}},
-      {"...ij,...jk->...ik", {{2, 1, 2, 3}, {2, 3, 2}}},
-      {"ab,bc,cd->da", {{2, 3}, {3, 2}, {2, 2}}},
-      {"ij,ij->ij", {{1, 3}, {2, 3}}},
-      {"ij,jk->ik", {{2, 1}, {3, 2}}},
-      {"ij,jk->ik", {{2, 0}, {0, 3}}}};
+  const std::pair<const char*, std::vector<Shape>> equations[] = {{"ij,jk->ik", {{2, 3}, {3, 2}}},
+                                                                  {"bij,bkj->kbi", {{2, 2, 3}, {2, 2, 3}}},
+                                                                  {"ij,ij->i", {{2, 3}, {2, 3}}},
+                                                                  {"i,j->ji", {{2}, {3}}},
+                                                                  {"ii->i", {{3, 3}}},
+                                                                  {"iij->j", {{2, 2, 3}}},
+                                                                  {"ij->", {{2, 3}}},
+                                                                  {"...ij,...jk->...ik", {{2, 1, 2, 3}, {2, 3, 2}}},
+                                                                  {"ab,bc,cd->da", {{2, 3}, {3, 2}, {2, 2}}},
+                                                                  {"ij,ij->ij", {{1, 3}, {2, 3}}},
+                                                                  {"ij,jk->ik", {{2, 1}, {3, 2}}},
+                                                                  {"ij,jk->ik", {{2, 0}, {0, 3}}}};
   for (const auto& [equation, shapes] : equations) {
     Tensors inputs;
     for (const Shape& shape : shapes) inputs.push_back(noise(shape, 300 + inputs.size()));
@@ -161,9 +160,7 @@ void add_norms(Cases& cases) {
         {"matrix_norm", text, [n = norm](const Tensors& in) { return square(matrix_norm(in[0], n)); }, {matrices}});
     cases.push_back({"matrix_norm",
                      std::string(text) + ", keeping axes",
-                     [n = norm](const Tensors& in) {
-                       return in[0] * matrix_norm(in[0], n, {.keepdims = true});
-                     },
+                     [n = norm](const Tensors& in) { return in[0] * matrix_norm(in[0], n, {.keepdims = true}); },
                      {matrices[0]}});
   }
 }
@@ -178,14 +175,12 @@ void add_systems(Cases& cases) {
     for (const bool upper : {false, true})
       for (const bool unit : {false, true}) {
         const TriangularOptions options{.upper = upper, .unit_diagonal = unit};
-        cases.push_back({"solve_triangular",
-                         text + (upper ? " upper" : " lower") + (unit ? ", unit diagonal" : ""),
-                         [options](const Tensors& in) { return solve_triangular(in[0], in[1], options); },
-                         inputs});
+        cases.push_back({"solve_triangular", text + (upper ? " upper" : " lower") + (unit ? ", unit diagonal" : ""),
+                         [options](const Tensors& in) { return solve_triangular(in[0], in[1], options); }, inputs});
       }
   }
-  const std::pair<Shape, Shape> fits[] = {{{4, 3}, {4, 2}}, {{3, 4}, {3, 2}}, {{3, 3}, {3}}, {{4, 2}, {4}},
-                                          {{2, 4, 2}, {4}}, {{2, 2, 3}, {2, 1}}};
+  const std::pair<Shape, Shape> fits[] = {{{4, 3}, {4, 2}}, {{3, 4}, {3, 2}}, {{3, 3}, {3}},
+                                          {{4, 2}, {4}},    {{2, 4, 2}, {4}}, {{2, 2, 3}, {2, 1}}};
   for (const auto& [left, right] : fits)
     cases.push_back({"lstsq",
                      to_string(left) + " with " + to_string(right),
@@ -204,9 +199,7 @@ void add_systems(Cases& cases) {
     cases.push_back({"cholesky", text, [](const Tensors& in) { return cholesky(positive(in[0])); }, {x}});
     cases.push_back({"cholesky",
                      text + " upper",
-                     [](const Tensors& in) {
-                       return cholesky(positive(in[0]), {.upper = true});
-                     },
+                     [](const Tensors& in) { return cholesky(positive(in[0]), {.upper = true}); },
                      {x}});
   }
   const Tensor singular = {{1.0, 2.0}, {2.0, 4.0}}, other = {{1.0, 2.0}, {0.0, 3.0}};
@@ -220,8 +213,7 @@ void add_systems(Cases& cases) {
                    [](const Tensors& in) { return det(in[0]); },
                    {stack({singular, eye(2, 2, {.dtype = DType::float64})})}});
   for (const Shape& shape : {Shape{3, 3}, Shape{4, 2}, Shape{2, 2, 3}})
-    cases.push_back(
-        {"pinv", to_string(shape), [](const Tensors& in) { return pinv(in[0]); }, {regular(shape, 368)}});
+    cases.push_back({"pinv", to_string(shape), [](const Tensors& in) { return pinv(in[0]); }, {regular(shape, 368)}});
   cases.push_back({"pinv",
                    "of rank 2, in and out of a larger space",
                    [](const Tensors& in) { return pinv(matmul(in[0], in[1]), 1e-8); },
@@ -246,14 +238,10 @@ void add_decompositions(Cases& cases) {
                      text + ", the values",
                      [](const Tensors& in) { return square(svd(in[0], {.full_matrices = false}).s); },
                      {x}});
-    cases.push_back({"svd",
-                     text + ", u",
-                     [](const Tensors& in) { return square(svd(in[0], {.full_matrices = false}).u); },
-                     {x}});
-    cases.push_back({"svd",
-                     text + ", vh",
-                     [](const Tensors& in) { return square(svd(in[0], {.full_matrices = false}).vh); },
-                     {x}});
+    cases.push_back(
+        {"svd", text + ", u", [](const Tensors& in) { return square(svd(in[0], {.full_matrices = false}).u); }, {x}});
+    cases.push_back(
+        {"svd", text + ", vh", [](const Tensors& in) { return square(svd(in[0], {.full_matrices = false}).vh); }, {x}});
     cases.push_back({"svd",
                      text + ", all three",
                      [](const Tensors& in) {

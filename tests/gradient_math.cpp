@@ -82,18 +82,34 @@ void add_number_forms(std::vector<GradientCase>& cases) {
     cases.push_back({op, usage, [function](const Tensors& in) { return function(in[0]); }, {x}});
   };
   const Tensor x = random_in(0.5, 0.9, {3, 5}, DType::float64, 41);
-  use("atan2", "atan2(x, 2)", [](const Tensor& t) { return atan2(t, 2); }, x);
-  use("copysign", "copysign(x, -1)", [](const Tensor& t) { return copysign(t, -1); }, x);
-  use("fmax", "fmax(x, 0.1)", [](const Tensor& t) { return fmax(t, 0.1); }, x);
-  use("fmin", "fmin(x, 0.1)", [](const Tensor& t) { return fmin(t, 0.1); }, x);
-  use("fmod", "fmod(x, 0.4)", [](const Tensor& t) { return fmod(t, 0.4); }, Tensor{0.5, 0.6, 0.7, -0.5});
-  use("hypot", "hypot(x, 3)", [](const Tensor& t) { return hypot(t, 3); }, x);
-  use("logaddexp", "logaddexp(x, 0)", [](const Tensor& t) { return logaddexp(t, 0); }, x);
-  use("remainder", "x % 0.4", [](const Tensor& t) { return t % 0.4; }, Tensor{0.5, 0.6, 0.7, -0.5});
-  use("remainder", "2 % x", [](const Tensor& t) { return 2 % t; }, Tensor{0.55, 0.61, 0.7, -0.75});
-  use("xlogy", "of itself", [](const Tensor& t) { return xlogy(t, t); }, x);
-  use("sin", "of a transposed tensor", [](const Tensor& t) { return sin(transpose(t)); }, x);
-  use("erf", "of every second value, backwards", [](const Tensor& t) { return erf(t.index({all, from(-1, -2)})); }, x);
+  use(
+      "atan2", "atan2(x, 2)", [](const Tensor& t) { return atan2(t, 2); }, x);
+  use(
+      "copysign", "copysign(x, -1)", [](const Tensor& t) { return copysign(t, -1); }, x);
+  use(
+      "fmax", "fmax(x, 0.1)", [](const Tensor& t) { return fmax(t, 0.1); }, x);
+  use(
+      "fmin", "fmin(x, 0.1)", [](const Tensor& t) { return fmin(t, 0.1); }, x);
+  use(
+      "fmod", "fmod(x, 0.4)", [](const Tensor& t) { return fmod(t, 0.4); }, Tensor{0.5, 0.6, 0.7, -0.5});
+  use(
+      "hypot", "hypot(x, 3)", [](const Tensor& t) { return hypot(t, 3); }, x);
+  use(
+      "logaddexp", "logaddexp(x, 0)", [](const Tensor& t) { return logaddexp(t, 0); }, x);
+  use(
+      "remainder", "x % 0.4", [](const Tensor& t) { return t % 0.4; }, Tensor{0.5, 0.6, 0.7, -0.5});
+  use(
+      "remainder", "2 % x", [](const Tensor& t) { return 2 % t; }, Tensor{0.55, 0.61, 0.7, -0.75});
+  use(
+      "xlogy", "of itself", [](const Tensor& t) { return xlogy(t, t); }, x);
+  use(
+      "sin", "of a transposed tensor", [](const Tensor& t) { return sin(transpose(t)); }, x);
+  use(
+      "erf", "of every second value, backwards",
+      [](const Tensor& t) {
+        return erf(t.index({all, from(-1, -2)}));
+      },
+      x);
 }
 
 }  // namespace

@@ -19,17 +19,11 @@ const Statistic statistic_rows[] = {
     {"prod", "of values", [](const Tensor& x, Axes a, bool keep) { return prod(x, a, {.keepdims = keep}); }},
     {"var", "of a population", [](const Tensor& x, Axes a, bool keep) { return var(x, a, {.keepdims = keep}); }},
     {"var", "of a sample",
-     [](const Tensor& x, Axes a, bool keep) {
-       return var(x, a, {.correction = 1, .keepdims = keep});
-     }},
+     [](const Tensor& x, Axes a, bool keep) { return var(x, a, {.correction = 1, .keepdims = keep}); }},
     {"std", "of a population",
-     [](const Tensor& x, Axes a, bool keep) {
-       return capstan::std(x, a, {.keepdims = keep});
-     }},
+     [](const Tensor& x, Axes a, bool keep) { return capstan::std(x, a, {.keepdims = keep}); }},
     {"std", "of a sample",
-     [](const Tensor& x, Axes a, bool keep) {
-       return capstan::std(x, a, {.correction = 1, .keepdims = keep});
-     }},
+     [](const Tensor& x, Axes a, bool keep) { return capstan::std(x, a, {.correction = 1, .keepdims = keep}); }},
     {"moments", "both",
      [](const Tensor& x, Axes a, bool keep) {
        const Moments m = moments(x, a, {.keepdims = keep});
@@ -68,16 +62,27 @@ std::vector<GradientCase> moments_gradient_cases() {
   cases.push_back({"prod", "with a zero", product, {with_zeros(5, {2})}});
   cases.push_back({"prod", "with two zeros", product, {with_zeros(5, {0, 4})}});
   cases.push_back({"prod", "with three zeros", product, {with_zeros(6, {0, 3, 5})}});
-  cases.push_back({"prod", "of nothing", [](const Tensors& in) { return prod(in[0], 1); },
+  cases.push_back({"prod",
+                   "of nothing",
+                   [](const Tensors& in) { return prod(in[0], 1); },
                    {zeros({3, 0}, {.dtype = DType::float64})}});
   cases.push_back({"prod", "of a single value", product, {Tensor(1.5)}});
-  cases.push_back({"prod", "of a transposed tensor", [](const Tensors& in) { return prod(transpose(in[0]), {0, 1}); },
+  cases.push_back({"prod",
+                   "of a transposed tensor",
+                   [](const Tensors& in) {
+                     return prod(transpose(in[0]), {0, 1});
+                   },
                    {x}});
-  cases.push_back({"var", "of a stretched tensor",
-                   [](const Tensors& in) { return var(broadcast_to(in[0], {5, 4}), 1); },
+  cases.push_back({"var",
+                   "of a stretched tensor",
+                   [](const Tensors& in) {
+                     return var(broadcast_to(in[0], {5, 4}), 1);
+                   },
                    {with_zeros(4, {})}});
   cases.push_back({"var", "of equal values", [](const Tensors& in) { return var(in[0]); }, {Tensor{1.5, 1.5, 1.5}}});
-  cases.push_back({"std", "of no rows", [](const Tensors& in) { return capstan::std(in[0], 1); },
+  cases.push_back({"std",
+                   "of no rows",
+                   [](const Tensors& in) { return capstan::std(in[0], 1); },
                    {zeros({0, 3}, {.dtype = DType::float64})}});
   return cases;
 }

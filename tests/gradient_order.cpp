@@ -51,7 +51,10 @@ const Use choosing_rows[] = {
      [](const Tensor& x) { return square(kthvalue(x, 1, 1, {.keepdims = true}).values); }},
     {"median", "all elements, an even number", [](const Tensor& x) { return square(median(x)); }},
     {"median", "an odd number", [](const Tensor& x) { return square(median(x, 1)); }},
-    {"median", "two axes, kept", [](const Tensor& x) { return square(median(x, {0, -1}, {.keepdims = true})); }},
+    {"median", "two axes, kept",
+     [](const Tensor& x) {
+       return square(median(x, {0, -1}, {.keepdims = true}));
+     }},
     {"quantile", "between two neighbours", [](const Tensor& x) { return square(quantile(x, 0.3, 2)); }},
     {"quantile", "the lower one",
      [](const Tensor& x) { return square(quantile(x, 0.3, 0, {.method = QuantileMethod::lower})); }},
@@ -118,23 +121,21 @@ void add_running(std::vector<GradientCase>& cases, const Running& row) {
 std::vector<GradientCase> order_gradient_cases() {
   std::vector<GradientCase> cases;
   for (const Use& row : choosing_rows)
-    cases.push_back({row.op,
-                     row.usage,
-                     [f = row.function](const Tensors& in) { return f(in[0]); },
-                     {spaced({2, 3, 4}, 232)}});
+    cases.push_back(
+        {row.op, row.usage, [f = row.function](const Tensors& in) { return f(in[0]); }, {spaced({2, 3, 4}, 232)}});
   for (const Running& row : running_rows) add_running(cases, row);
 
   // where elements are zero a quotient would not do: one, two, all of a row, and in front
   const Tensor zeros_among = {{1.5, 0.0, -2.0, 0.7}, {0.0, 1.2, 0.0, 0.5}, {0.0, 0.0, 0.0, 0.0}, {-0.8, 1.1, 0.9, 0.0}};
   for (const bool exclusive : {false, true})
     for (const bool reverse : {false, true})
-      cases.push_back({"cumprod",
-                       std::string("zeros among the elements") + (exclusive ? ", exclusive" : "") +
-                           (reverse ? ", back" : ""),
-                       [exclusive, reverse](const Tensors& in) {
-                         return cumprod(in[0], 1, {.exclusive = exclusive, .reverse = reverse});
-                       },
-                       {zeros_among}});
+      cases.push_back(
+          {"cumprod",
+           std::string("zeros among the elements") + (exclusive ? ", exclusive" : "") + (reverse ? ", back" : ""),
+           [exclusive, reverse](const Tensors& in) {
+             return cumprod(in[0], 1, {.exclusive = exclusive, .reverse = reverse});
+           },
+           {zeros_among}});
   return cases;
 }
 

@@ -19,17 +19,35 @@ struct Rearranging {
 
 // Each takes x [2, 3, 4].
 const Rearranging repeating_rows[] = {
-    {"tile", "a count for each axis", [](const Tensor& x) { return square(tile(x, {2, 1, 3})); }},
+    {"tile", "a count for each axis",
+     [](const Tensor& x) {
+       return square(tile(x, {2, 1, 3}));
+     }},
     {"tile", "fewer counts than axes", [](const Tensor& x) { return square(tile(x, {2})); }},
-    {"tile", "more counts than axes", [](const Tensor& x) { return square(tile(x, {2, 1, 1, 2})); }},
-    {"tile", "once", [](const Tensor& x) { return square(tile(x, {1, 1})); }},
-    {"tile", "not at all", [](const Tensor& x) { return square(tile(x, {0, 1})); }},
-    {"tile", "a transposed tensor", [](const Tensor& x) { return square(tile(transpose(x), {2, 1, 2})); }},
+    {"tile", "more counts than axes",
+     [](const Tensor& x) {
+       return square(tile(x, {2, 1, 1, 2}));
+     }},
+    {"tile", "once",
+     [](const Tensor& x) {
+       return square(tile(x, {1, 1}));
+     }},
+    {"tile", "not at all",
+     [](const Tensor& x) {
+       return square(tile(x, {0, 1}));
+     }},
+    {"tile", "a transposed tensor",
+     [](const Tensor& x) {
+       return square(tile(transpose(x), {2, 1, 2}));
+     }},
     {"repeat", "axis 0", [](const Tensor& x) { return square(repeat(x, 3, 0)); }},
     {"repeat", "axis -1", [](const Tensor& x) { return square(repeat(x, 2, -1)); }},
     {"repeat", "not at all", [](const Tensor& x) { return square(repeat(x, 0, 1)); }},
     {"repeat", "a transposed tensor", [](const Tensor& x) { return square(repeat(transpose(x), 2, 1)); }},
-    {"repeat", "a count for each place", [](const Tensor& x) { return square(repeat(x, Tensor{2, 0, 3}, 1)); }},
+    {"repeat", "a count for each place",
+     [](const Tensor& x) {
+       return square(repeat(x, Tensor{2, 0, 3}, 1));
+     }},
     {"repeat", "one count for all", [](const Tensor& x) { return square(repeat(x, Tensor{2}, -1)); }},
     {"flip", "one axis", [](const Tensor& x) { return x * flip(x, -1); }},
     {"flip", "two axes",
@@ -39,31 +57,71 @@ const Rearranging repeating_rows[] = {
     {"flip", "all axes", [](const Tensor& x) { return x * flip(x); }},
     {"roll", "forwards", [](const Tensor& x) { return x * roll(x, 1, 1); }},
     {"roll", "backwards and further than the axis", [](const Tensor& x) { return x * roll(x, -7, -1); }},
-    {"roll", "two axes", [](const Tensor& x) { return x * roll(x, {1, 3}, {0, 2}); }},
+    {"roll", "two axes",
+     [](const Tensor& x) {
+       return x * roll(x, {1, 3}, {0, 2});
+     }},
     {"roll", "by nothing", [](const Tensor& x) { return x * roll(x, 4, -1); }},
-    {"pad", "a constant", [](const Tensor& x) { return square(pad(x, {{1, 0}, {0, 2}, {1, 1}})); }},
+    {"pad", "a constant",
+     [](const Tensor& x) {
+       return square(pad(x, {{1, 0}, {0, 2}, {1, 1}}));
+     }},
     {"pad", "a constant that is not 0",
-     [](const Tensor& x) { return square(pad(transpose(x), {{0, 1}, {0, 0}, {2, 0}}, PadMode::constant, 1.5)); }},
+     [](const Tensor& x) {
+       return square(pad(transpose(x), {{0, 1}, {0, 0}, {2, 0}}, PadMode::constant, 1.5));
+     }},
     {"pad", "a constant around nothing",
-     [](const Tensor& x) { return square(pad(narrow(x, 1, 0, 0), {{1, 0}, {1, 1}, {0, 0}})); }},
-    {"pad", "edge", [](const Tensor& x) { return square(pad(x, {{1, 2}, {0, 0}, {0, 5}}, PadMode::edge)); }},
-    {"pad", "reflect", [](const Tensor& x) { return square(pad(x, {{1, 1}, {2, 0}, {0, 3}}, PadMode::reflect)); }},
-    {"pad", "symmetric", [](const Tensor& x) { return square(pad(x, {{2, 1}, {3, 0}, {0, 4}}, PadMode::symmetric)); }},
-    {"pad", "wrap", [](const Tensor& x) { return square(pad(x, {{3, 0}, {0, 7}, {1, 1}}, PadMode::wrap)); }},
-    {"pad", "by nothing", [](const Tensor& x) { return square(pad(x, {{0, 0}, {0, 0}, {0, 0}}, PadMode::edge)); }},
+     [](const Tensor& x) {
+       return square(pad(narrow(x, 1, 0, 0), {{1, 0}, {1, 1}, {0, 0}}));
+     }},
+    {"pad", "edge",
+     [](const Tensor& x) {
+       return square(pad(x, {{1, 2}, {0, 0}, {0, 5}}, PadMode::edge));
+     }},
+    {"pad", "reflect",
+     [](const Tensor& x) {
+       return square(pad(x, {{1, 1}, {2, 0}, {0, 3}}, PadMode::reflect));
+     }},
+    {"pad", "symmetric",
+     [](const Tensor& x) {
+       return square(pad(x, {{2, 1}, {3, 0}, {0, 4}}, PadMode::symmetric));
+     }},
+    {"pad", "wrap",
+     [](const Tensor& x) {
+       return square(pad(x, {{3, 0}, {0, 7}, {1, 1}}, PadMode::wrap));
+     }},
+    {"pad", "by nothing",
+     [](const Tensor& x) {
+       return square(pad(x, {{0, 0}, {0, 0}, {0, 0}}, PadMode::edge));
+     }},
     {"reverse_sequence", "axis 1 of a batch in axis 0",
-     [](const Tensor& x) { return x * reverse_sequence(x, Tensor{3, 2}); }},
+     [](const Tensor& x) {
+       return x * reverse_sequence(x, Tensor{3, 2});
+     }},
     {"reverse_sequence", "axis 2 of a batch in axis 1",
-     [](const Tensor& x) { return x * reverse_sequence(x, Tensor{0, 4, 3}, 2, 1); }},
+     [](const Tensor& x) {
+       return x * reverse_sequence(x, Tensor{0, 4, 3}, 2, 1);
+     }},
     {"reverse_sequence", "axis 0 of a batch in the last",
-     [](const Tensor& x) { return x * reverse_sequence(x, Tensor{1, 2, 2, 0}, 0, -1); }},
+     [](const Tensor& x) {
+       return x * reverse_sequence(x, Tensor{1, 2, 2, 0}, 0, -1);
+     }},
 };
 
 const Rearranging view_rows[] = {
     {"move_axis", "one axis", [](const Tensor& x) { return square(move_axis(x, 0, -1)); }},
-    {"move_axis", "two axes", [](const Tensor& x) { return square(move_axis(x, {0, 1}, {-1, 0})); }},
-    {"unflatten", "the last axis", [](const Tensor& x) { return square(unflatten(x, -1, {2, 2})); }},
-    {"unflatten", "a size left open", [](const Tensor& x) { return square(unflatten(transpose(x), 0, {-1, 2, 1})); }},
+    {"move_axis", "two axes",
+     [](const Tensor& x) {
+       return square(move_axis(x, {0, 1}, {-1, 0}));
+     }},
+    {"unflatten", "the last axis",
+     [](const Tensor& x) {
+       return square(unflatten(x, -1, {2, 2}));
+     }},
+    {"unflatten", "a size left open",
+     [](const Tensor& x) {
+       return square(unflatten(transpose(x), 0, {-1, 2, 1}));
+     }},
     {"array_split", "unequal parts",
      [](const Tensor& x) {
        const Tensors parts = array_split(x, 3, -1);
@@ -106,7 +164,9 @@ std::vector<GradientCase> rearranging_gradient_cases() {
   for (const Rearranging& row : view_rows) add(row);
   cases.push_back({"reverse_sequence",
                    "of nothing",
-                   [](const Tensors& in) { return square(reverse_sequence(in[0], Tensor{0, 0})); },
+                   [](const Tensors& in) {
+                     return square(reverse_sequence(in[0], Tensor{0, 0}));
+                   },
                    {zeros({2, 0, 3}, {.dtype = DType::float64})}});
   cases.push_back({"broadcast_tensors",
                    "a vector and a column",

@@ -99,9 +99,12 @@ TEST_CASE("16-bit numbers are made by rounding once, to nearest and to even at t
   check_rounding<bfloat16>(200000);
   CHECK(float16(65519.0f).bits() == 0x7BFF);  // below the middle between 65504 and 65536
   CHECK(float16(65520.0f).bits() == 0x7C00);
-  CHECK(float16(0x1p-25f).bits() == 0);       // half of the least number: to even
-  CHECK(float16(0x1.8p-24f).bits() == 2);     // 1.5 of them: to even
+  CHECK(float16(0x1p-25f).bits() == 0);                                      // half of the least number: to even
+  CHECK(float16(0x1.8p-24f).bits() == 2);                                    // 1.5 of them: to even
   CHECK(std::isnan(static_cast<float>(bfloat16(float_from(0x7F800001u)))));  // NaN must not become infinity
+  CHECK(bfloat16(std::uint64_t{1} << 63).bits() == 0x5F00);                  // 2^63, which no int64 holds
+  CHECK(bfloat16(UINT64_MAX).bits() == 0x5F80);                              // 2^64
+  CHECK(bfloat16(std::uint64_t{3}).bits() == 0x4040);
 }
 
 TEST_CASE("tensors cast to 16-bit types as single numbers do, of any layout", "[half]") {
@@ -149,7 +152,7 @@ TEST_CASE("operations on 16-bit types are those of float32, rounded once", "[hal
 }
 
 TEST_CASE("long sums of 16-bit numbers do not stop where the type ends", "[half]") {
-  CHECK(number(sum(ones({60000}, {DType::float16}))) == 60000);   // one at a time would stop at 2048
+  CHECK(number(sum(ones({60000}, {DType::float16}))) == 60000);  // one at a time would stop at 2048
   CHECK(number(mean(ones({1000000}, {DType::bfloat16}))) == 1);  // and at 256
 }
 
@@ -170,6 +173,12 @@ TEST_CASE("gradients flow through 16-bit types and casts between them", "[half]"
 TEST_CASE("16-bit numbers print with the fewest digits that tell them apart", "[half]") {
   CHECK(to_string(Tensor{0.1f, 1.5f, -2.0f}.to(DType::float16)) == "[ 0.1  1.5 -2. ]\n[3] float16 cpu");
   CHECK(to_string(Tensor{0.1f, 50.5f}.to(DType::bfloat16)) == "[ 0.1 50.5]\n[2] bfloat16 cpu");
+  // numpy 2.4: where all get as many digits as one of them needs, those are the digits that follow
+  CHECK(to_string(Tensor{0.1, 1 / 3.0, 1000.5, 6e-8}.to(DType::float16)) ==
+        "[9.9976e-02 3.3325e-01 1.0005e+03 5.9605e-08]\n[4] float16 cpu");
+  CHECK(to_string(Tensor{0.1, 2048.0, -1 / 3.0}.to(DType::float16)) ==
+        "[ 9.998e-02  2.048e+03 -3.333e-01]\n[3] float16 cpu");
+  CHECK(to_string(Tensor{2.5, 3e-7}.to(DType::float16)) == "[2.5e+00 3.0e-07]\n[2] float16 cpu");
 }
 
 TEST_CASE("narrow integers wrap around, and their sums are int64", "[half]") {

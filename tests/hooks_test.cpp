@@ -32,9 +32,7 @@ TEST_CASE("what a hook returns takes the gradient's place, on the way and at the
   tape.on_gradient(h, [](const Tensor& g) { return g * 10; });
   CHECK(same(tape.gradient(y, x), {180.0, 360.0}));  // 10 * 2h * 3
   CHECK(same(tape.gradient(y, h), {60.0, 120.0}));
-  tape.on_gradient(x, [](const Tensor&) {
-    return Tensor{-1.0, 1.0};
-  });
+  tape.on_gradient(x, [](const Tensor&) { return Tensor{-1.0, 1.0}; });
   CHECK(same(tape.gradient(y, x), {-1.0, 1.0}));
 }
 
@@ -138,6 +136,22 @@ TEST_CASE("a hook that throws spends the tape, unless it is persistent", "[tape]
     tape.reset();
     CHECK(tape.recording());
   }
+}
+
+TEST_CASE("a hook that throws leaves outer tapes as they were", "[tape][hooks]") {
+  const Tensor x(3.0);
+  GradientTape outer, inner;
+  outer.watch(x);
+  inner.watch(x);
+  const Tensor h = x * x, y = h * h;
+  bool angry = true;
+  inner.on_gradient(x, [&](const Tensor&) {
+    if (angry) throw std::string("no");
+  });
+  const std::int64_t size = outer.size();
+  CHECK_THROWS_AS(inner.gradient(y, x), std::string);
+  CHECK(outer.size() == size);
+  CHECK(number(outer.gradient(y, x)) == 4 * 27);
 }
 
 TEST_CASE("a hook may ask the tape again, and may end it", "[tape][hooks]") {

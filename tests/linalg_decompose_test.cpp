@@ -10,9 +10,7 @@ using namespace tests;
 namespace {
 
 const DType real_types[] = {DType::float32, DType::float64};
-double allowed(DType type) {
-  return type == DType::float64 ? tolerance::decomposition64 : tolerance::decomposition32;
-}
+double allowed(DType type) { return type == DType::float64 ? tolerance::decomposition64 : tolerance::decomposition32; }
 
 Tensor identity(std::int64_t n, DType type) { return eye(n, n, {.dtype = type}); }
 Tensor noise(const Shape& shape, DType type, std::uint64_t seed) { return random_in(-1, 1, shape, type, seed); }
@@ -43,8 +41,8 @@ bool all_nan(const Tensor& x) { return all_of(not_equal(x, x)).item<bool>(); }
 
 // Square, then tall, then wide; with batches, and with nothing in them.
 const Shape square_shapes[] = {{1, 1}, {2, 2}, {5, 5}, {33, 33}, {4, 3, 3}, {2, 3, 6, 6}, {0, 0}, {0, 3, 3}, {2, 0, 0}};
-const Shape all_shapes[] = {{1, 1}, {5, 5},    {7, 3},    {3, 7},    {40, 11}, {11, 40}, {6, 4, 2}, {2, 3, 3, 5},
-                            {0, 0}, {0, 4, 2}, {3, 0, 2}, {3, 2, 0}, {1, 6},   {6, 1}};
+const Shape all_shapes[] = {{1, 1},       {5, 5}, {7, 3},    {3, 7},    {40, 11},  {11, 40}, {6, 4, 2},
+                            {2, 3, 3, 5}, {0, 0}, {0, 4, 2}, {3, 0, 2}, {3, 2, 0}, {1, 6},   {6, 1}};
 
 }  // namespace
 
@@ -342,10 +340,18 @@ TEST_CASE("decompositions of batches do not depend on the number of threads", "[
   const auto results = [&] {
     const SvdResult parts = svd(a);
     const EighResult eigen = eigh(a);
-    return std::vector<Tensor>{solve(a, b),       inverse(a),         det(a),
-                               cholesky(a),       qr(a).q,            parts.u,
-                               parts.s,           parts.vh,           svdvals(a),
-                               eigen.eigenvalues, eigen.eigenvectors, lstsq(a, b).solution,
+    return std::vector<Tensor>{solve(a, b),
+                               inverse(a),
+                               det(a),
+                               cholesky(a),
+                               qr(a).q,
+                               parts.u,
+                               parts.s,
+                               parts.vh,
+                               svdvals(a),
+                               eigen.eigenvalues,
+                               eigen.eigenvectors,
+                               lstsq(a, b).solution,
                                solve_triangular(a, b)};
   };
   std::vector<Tensor> one;

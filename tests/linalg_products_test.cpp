@@ -99,10 +99,8 @@ TEST_CASE("outer, vecdot, kron and cross agree with NumPy's manual", "[linalg]")
 
   CHECK(same(kron(Tensor{1, 10, 100}, Tensor{5, 6, 7}), {5, 6, 7, 50, 60, 70, 500, 600, 700}));
   CHECK(same(kron(Tensor{5, 6, 7}, Tensor{1, 10, 100}), {5, 50, 500, 6, 60, 600, 7, 70, 700}));
-  CHECK(same(kron(eye(2), ones({2, 2})), {{1.0f, 1.0f, 0.0f, 0.0f},
-                                          {1.0f, 1.0f, 0.0f, 0.0f},
-                                          {0.0f, 0.0f, 1.0f, 1.0f},
-                                          {0.0f, 0.0f, 1.0f, 1.0f}}));
+  CHECK(same(kron(eye(2), ones({2, 2})),
+             {{1.0f, 1.0f, 0.0f, 0.0f}, {1.0f, 1.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 1.0f, 1.0f}, {0.0f, 0.0f, 1.0f, 1.0f}}));
   CHECK(same(kron(Tensor{{1}, {2}}, Tensor{3, 4}), {{3, 4}, {6, 8}}));  // [2, 1] with [1, 2]
   CHECK(kron(zeros({2, 0}), zeros({3, 4})).shape() == Shape{6, 0});
   CHECK(kron(zeros({2, 5, 2, 3}), zeros({2, 3, 6, 7})).shape() == Shape{4, 15, 12, 21});

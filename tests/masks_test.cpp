@@ -67,10 +67,11 @@ TEST_CASE("masks choose whole rows where they stand for the first axes only", "[
 TEST_CASE("masked_fill replaces what the mask covers", "[index]") {
   const Tensor x = {{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}};
   CHECK(same(masked_fill(x, Tensor{true, false, true}, -7), {{-7.0f, 2.0f, -7.0f}, {-7.0f, 5.0f, -7.0f}}));
-  CHECK(same(masked_fill(x, Tensor{{false}, {true}}, Tensor{0.5f, 1.5f, 2.5f}), {{1.0f, 2.0f, 3.0f}, {0.5f, 1.5f, 2.5f}}));
+  CHECK(same(masked_fill(x, Tensor{{false}, {true}}, Tensor{0.5f, 1.5f, 2.5f}),
+             {{1.0f, 2.0f, 3.0f}, {0.5f, 1.5f, 2.5f}}));
   CHECK(same(masked_fill(x, x > 3, -kInfinity),
-             {{1.0f, 2.0f, 3.0f}, {static_cast<float>(-kInfinity), static_cast<float>(-kInfinity),
-                                   static_cast<float>(-kInfinity)}}));
+             {{1.0f, 2.0f, 3.0f},
+              {static_cast<float>(-kInfinity), static_cast<float>(-kInfinity), static_cast<float>(-kInfinity)}}));
   CHECK(same(masked_fill(Tensor{1, 2}, Tensor(true), 9), {9, 9}));
   CHECK(same(masked_fill(Tensor{true, false}, Tensor{false, true}, true), {true, true}));
   CHECK(masked_fill(zeros({0}), zeros({0}, {.dtype = DType::bool8}), 1).shape() == Shape{0});

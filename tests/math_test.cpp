@@ -100,10 +100,10 @@ struct OrderedGolden {
   double x, value;
 };
 // The same, polygamma.
-const OrderedGolden polygamma_rows[] = {
-    {1, 1.0, 1.6449340668482264}, {1, 0.5, 4.934802200544679},   {2, 1.0, -2.4041138063191885},
-    {2, 1.5, -0.82879664423432},  {3, -0.5, 193.40909103400244}, {1, -1.5, 9.379246644989124},
-    {4, 2.0, -0.8862661234408782}};
+const OrderedGolden polygamma_rows[] = {{1, 1.0, 1.6449340668482264},  {1, 0.5, 4.934802200544679},
+                                        {2, 1.0, -2.4041138063191885}, {2, 1.5, -0.82879664423432},
+                                        {3, -0.5, 193.40909103400244}, {1, -1.5, 9.379246644989124},
+                                        {4, 2.0, -0.8862661234408782}};
 
 struct Special {
   const char* op;
@@ -340,8 +340,8 @@ TEST_CASE("mathematical functions have the standard's values at zeros, infinitie
     check_pair<double>(row);
     check_pair<float>(row);
   }
-  CHECK(same(polygamma(1, Tensor{0.0, -0.0, -2.0, kInfinity, -kInfinity}),
-             {kInfinity, kInfinity, kInfinity, 0.0, kNaN}));
+  CHECK(
+      same(polygamma(1, Tensor{0.0, -0.0, -2.0, kInfinity, -kInfinity}), {kInfinity, kInfinity, kInfinity, 0.0, kNaN}));
   CHECK(same(polygamma(2, Tensor{0.0, -0.0, -2.0}), {-kInfinity, kInfinity, kNaN}));
   CHECK(same(logit(Tensor{0.0, 0.2, 1.0}, 0.2), logit(Tensor{0.2, 0.2, 0.8})));
 }
@@ -394,8 +394,28 @@ TEST_CASE("steps have zero gradients, and functions of two operands the document
   CHECK(same(past_nan[1], {1.0, 0.0, 0.5}));
   const std::vector<Tensor> whole = both(binary_functions().at("remainder"), Tensor{-5.5}, Tensor{2.0});
   CHECK(same(whole[0], {1.0}));
-  CHECK(same(whole[1], {3.0}));  // -floor(-2.75)
+  CHECK(same(whole[1], {3.0}));                                                           // -floor(-2.75)
   CHECK(same(both(binary_functions().at("fmod"), Tensor{-5.5}, Tensor{2.0})[1], {2.0}));  // -trunc(-2.75)
+}
+
+TEST_CASE("the gradient of atan2 keeps its range where the squares of the operands leave theirs", "[math]") {
+  const std::pair<DType, double> rows[] = {
+      {DType::float64, 0x1p-600}, {DType::float64, 0x1p600}, {DType::float16, 0x1p-13}, {DType::float16, 0x1p10}};
+  for (const auto& [type, across] : rows) {
+    INFO(capstan::name(type) << " " << across);
+    const auto angle = [b = across](const Tensor& a) { return atan2(a, b); };
+    CHECK(same(slope(angle, Tensor{0.0}.to(type)), Tensor{1 / across}.to(type)));  // b / (0 + b*b)
+  }
+}
+
+TEST_CASE("logaddexp hands no gradient on where both operands are -infinity, as logsumexp", "[math]") {
+  const Tensor a = {-kInfinity, -kInfinity, 2.0}, b = {-kInfinity, 1.0, -kInfinity};
+  CHECK(same(slope([&](const Tensor& t) { return logaddexp(t, b); }, a), {0.0, 0.0, 1.0}));
+  CHECK(same(slope([&](const Tensor& t) { return logaddexp(a, t); }, b), {0.0, 1.0, 0.0}));
+  GradientTape outer;
+  outer.watch(a);
+  const Tensor first = slope([&](const Tensor& t) { return logaddexp(t, b); }, a);
+  CHECK(same(outer.gradient(first, a), {0.0, 0.0, 0.0}));
 }
 
 TEST_CASE("16-bit floating types compute in float32 and round once", "[math]") {

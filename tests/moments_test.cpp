@@ -84,6 +84,27 @@ TEST_CASE("float32 products are taken in double", "[reduce]") {
   CHECK(std::isnan(number(prod(Tensor{kNaN, 0.0}))));
 }
 
+TEST_CASE("products stay where they are, one factor after the other, however they are taken", "[reduce]") {
+  CHECK(number(prod(tile(Tensor{0x1p400, 0x1p-400}, {32}))) == 1);  // eight by eight: 2^3200 and 2^-3200
+  CHECK(number(prod(tile(Tensor{0x1p-400, 0x1p400}, {32}))) == 1);
+  Tensor x = full({40}, 0x1p400, {.dtype = DType::float64});
+  x.set(0.0, 0);
+  CHECK(number(prod(x)) == 0);  // numpy.prod too
+}
+
+TEST_CASE("the mean of moments is infinite where an element is, wherever it stands", "[reduce]") {
+  for (const std::int64_t count : {2, 600, 70000})
+    for (const std::int64_t at : {std::int64_t{0}, count / 2, count - 1})
+      for (const int axis : {0, 1}) {
+        INFO(count << " with infinity at " << at << " along axis " << axis);
+        Tensor x = ones({count, 2}, {.dtype = DType::float64});
+        x.set(kInfinity, at, 0);
+        const Moments m = axis == 0 ? moments(x, 0) : moments(transpose(x).copy(), 1);
+        CHECK(same(m.mean, {kInfinity, 1.0}));
+        CHECK(same(m.variance, {kNaN, 0.0}));  // as in NumPy
+      }
+}
+
 TEST_CASE("the gradient of a product is that of the others, zeros or not", "[reduce][gradient]") {
   const auto product = [](const Tensor& t) { return prod(t); };
   CHECK(same(slope(product, Tensor{2.0, 3.0, 4.0}), {12.0, 8.0, 6.0}));
@@ -156,8 +177,7 @@ TEST_CASE("var, std and moments agree with their definition over all axes, shape
 TEST_CASE("long rows and columns have the variance of their definition", "[reduce]") {
   for (const Shape& shape : {Shape{200001, 2}, Shape{2, 200001}}) {
     const Tensor x = random_in(-1, 9, shape, DType::float32, 93), wide = x.to(DType::float64);
-    for (const int axis : {0, 1})
-      CHECK(close(var(x, axis), defined_variance(wide, axis, 0), tolerance::roundings32));
+    for (const int axis : {0, 1}) CHECK(close(var(x, axis), defined_variance(wide, axis, 0), tolerance::roundings32));
     CHECK(close(var(x), defined_variance(wide, {}, 0), tolerance::roundings32));
   }
 }

@@ -313,7 +313,7 @@ TEST_CASE("gradients of what is chosen go to the elements that the indices name"
   CHECK(same(slope([&](const Tensor& t) { return sum(sort(t) * w); }), {10.0, 100.0, 1000.0, 1.0}));
   CHECK(same(slope([&](const Tensor& t) { return sum(topk(t, 1).values); }), {0.0, 1.0, 0.0, 0.0}));  // the first 5
   CHECK(same(slope([&](const Tensor& t) { return kthvalue(t, 1).values; }), {0.0, 0.0, 0.0, 1.0}));
-  CHECK(same(slope([&](const Tensor& t) { return median(t); }), {0.5, 0.5, 0.0, 0.0}));  // (2 + 5) / 2
+  CHECK(same(slope([&](const Tensor& t) { return median(t); }), {0.5, 0.5, 0.0, 0.0}));            // (2 + 5) / 2
   CHECK(same(slope([&](const Tensor& t) { return quantile(t, 0.25); }), {0.75, 0.0, 0.0, 0.25}));  // position 0.75
 }
 

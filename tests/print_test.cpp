@@ -48,6 +48,7 @@ TEST_CASE("values are laid out as NumPy does", "[print]") {
       {"a ratio of more than a thousand", Tensor{0.001, 1.5}, "[1.0e-03 1.5e+00]"},
       {"a wide range", Tensor{1e-10, -1.0, 1.23456789012e10}, "[ 1.00000000e-10 -1.00000000e+00  1.23456789e+10]"},
       {"three digits of exponent", Tensor{1e-100, 1.5, 1e100}, "[1.0e-100 1.5e+000 1.0e+100]"},
+      {"a tenth in float32 beside nine digits", Tensor{0.1f, 1.02831965e-08f}, "[1.00000001e-01 1.02831965e-08]"},
       {"large and fractional", Tensor{123456.0, 1234.5}, "[123456.    1234.5]"},
       {"nan and infinities", Tensor{kNaN, kInfinity, -kInfinity, 1.5}, "[ nan  inf -inf  1.5]"},
       {"nan alone", Tensor{kNaN, 1.0}, "[nan  1.]"},

@@ -103,7 +103,7 @@ TEST_CASE("pad fills the border in each mode, as published", "[rearranging]") {
 
 TEST_CASE("pad works at the limits of each mode, and on nothing", "[rearranging]") {
   const Tensor x = {1, 2, 3};
-  CHECK(same(pad(x, {{2, 2}}, PadMode::reflect), {3, 2, 1, 2, 3, 2, 1}));        // size - 1
+  CHECK(same(pad(x, {{2, 2}}, PadMode::reflect), {3, 2, 1, 2, 3, 2, 1}));          // size - 1
   CHECK(same(pad(x, {{3, 3}}, PadMode::symmetric), {3, 2, 1, 1, 2, 3, 3, 2, 1}));  // size
   CHECK(same(pad(x, {{3, 0}}, PadMode::wrap), {1, 2, 3, 1, 2, 3}));
   CHECK(same(pad(Tensor{7}, {{2, 1}}, PadMode::edge), {7, 7, 7, 7}));
@@ -131,10 +131,9 @@ TEST_CASE("reverse_sequence turns each sequence within its length, as published"
 }
 
 TEST_CASE("sequence_mask tells what is within the length, as published", "[rearranging]") {
-  CHECK(same(sequence_mask(Tensor{1, 3, 2}, 5),  // tf.sequence_mask's examples
-             {{true, false, false, false, false},
-              {true, true, true, false, false},
-              {true, true, false, false, false}}));
+  CHECK(
+      same(sequence_mask(Tensor{1, 3, 2}, 5),  // tf.sequence_mask's examples
+           {{true, false, false, false, false}, {true, true, true, false, false}, {true, true, false, false, false}}));
   CHECK(same(sequence_mask(Tensor{{1, 3}, {2, 0}}),
              {{{true, false, false}, {true, true, true}}, {{true, true, false}, {false, false, false}}}));
   CHECK(same(sequence_mask(Tensor{2, -1}, 3, DType::float32), {{1.0f, 1.0f, 0.0f}, {0.0f, 0.0f, 0.0f}}));
@@ -225,6 +224,15 @@ TEST_CASE("sliding_window views every window, as published", "[shaping]") {
   CHECK(same(mean(sliding_window(Tensor{1.0, 2.0, 3.0, 4.0}, 0, 2), -1), {1.5, 2.5, 3.5}));  // a moving average
   CHECK(sliding_window(x, 0, 6).shape() == Shape{1, 6});
   CHECK(sliding_window(zeros({0, 3}), 1, 2).shape() == Shape{0, 2, 2});
+}
+
+TEST_CASE("16-bit gradients of windows are added up in float32", "[shaping][half]") {
+  const Tensor x = zeros({999}, {.dtype = DType::bfloat16});
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor g = tape.gradient(sum(sliding_window(x, 0, 500)), x);
+  CHECK(g.dtype() == DType::bfloat16);
+  CHECK(number(g[499]) == 500);  // it is in all 500; a running bfloat16 total would stay at 256
 }
 
 TEST_CASE("rearranging works for every element type", "[rearranging]") {

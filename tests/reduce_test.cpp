@@ -171,6 +171,14 @@ TEST_CASE("argmax gives the first of equal values, and works along every axis", 
   CHECK(argmax(full({100}, -kInfinity)).item<std::int64_t>() == 0);
 }
 
+TEST_CASE("a chain that ends at an argmax over everything names it", "[reduce][explain]") {
+  const Tensor x = {{1.0f, 5.0f}, {7.0f, 0.0f}};
+  GradientTape tape;
+  tape.watch(x);
+  for (const Tensor& place : {argmax(x), argmin(x), argmax(x, 0)})
+    CHECK(tape.explain(place, x).rfind("The chain ends at int64 from arg", 0) == 0u);
+}
+
 TEST_CASE("softmax has the published values", "[reduce]") {
   CHECK(close(softmax(Tensor{1.0, 2.0, 3.0}), {0.09003057, 0.24472848, 0.66524094}, tolerance::published));
   const Tensor seven = {.1, .2, .3, .4, .1, .2, .3};

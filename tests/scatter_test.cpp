@@ -1,6 +1,8 @@
 // Taking and scattering along axes, by positions of several axes, and by segments.
 #include "tests/support.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 using namespace capstan;
@@ -49,7 +51,7 @@ TEST_CASE("take_along_axis takes an element for each index, as in NumPy's exampl
   const Tensor x = {{10, 30, 20}, {60, 40, 50}};
   CHECK(same(take_along_axis(x, Tensor{{0, 2, 1}, {1, 2, 0}}, 1), {{10, 20, 30}, {40, 50, 60}}));
   CHECK(same(take_along_axis(x, Tensor{{1}, {0}}), {{30}, {60}}));
-  CHECK(same(take_along_axis(x, Tensor{{1}}, 0), {{60, 40, 50}}));  // indices broadcast
+  CHECK(same(take_along_axis(x, Tensor{{1}}, 0), {{60, 40, 50}}));                    // indices broadcast
   CHECK(same(take_along_axis(Tensor{{1, 2, 3}}, Tensor{{2}, {-3}}, 1), {{3}, {1}}));  // and so does the tensor
   CHECK(same(take_along_axis(transpose(x), Tensor{{1, 0}}, 0), {{30, 60}}));
   CHECK(take_along_axis(x, zeros({2, 0}, {.dtype = DType::int32})).shape() == Shape{2, 0});
@@ -102,6 +104,42 @@ TEST_CASE("long takes along each axis agree with loops for every number of threa
   List expected;
   for (const std::int64_t p : list_of(many)) expected.push_back(p < 0 ? p + 20000 : p);
   CHECK(list_of(gather(line, many)) == expected);
+}
+
+TEST_CASE("rows of every width and type are looked up as by a loop, for every number of threads", "[index][threads]") {
+  const std::int64_t rows = 90;
+  const Tensor index = random_positions(-rows, rows, {1100}, 21), few = random_positions(-rows, rows, {12}, 22);
+  for (const std::int64_t width : {2, 3, 7, 15, 16, 17, 33, 64, 100, 257}) {
+    INFO("width " << width);
+    const Tensor x = reshape(arange(rows * width), {rows, width}), backwards = x.index({from(-1, -1)});
+    List expected, reversed, in_the_middle;
+    for (std::int64_t p : list_of(index)) {
+      if (p < 0) p += rows;
+      for (std::int64_t k = 0; k < width; ++k) {
+        expected.push_back(p * width + k);
+        reversed.push_back((rows - 1 - p) * width + k);
+      }
+    }
+    for (std::int64_t half = 0; half < 2; ++half)
+      for (std::int64_t p : list_of(few % (rows / 2)))
+        for (std::int64_t k = 0; k < width; ++k) in_the_middle.push_back((half * (rows / 2) + p) * width + k);
+    for (const int threads : {1, 3}) {
+      const ThreadCount limit(threads);
+      for (const DType type : {DType::int16, DType::int32, DType::int64, DType::float32})
+        CHECK(list_of(gather(x.to(type), index.to(DType::int32)).to(DType::int64)) == expected);
+      CHECK(list_of(gather(x, index)) == expected);
+      CHECK(list_of(gather(backwards, index)) == reversed);
+      CHECK(list_of(gather(reshape(x, {2, rows / 2, width}), few % (rows / 2), 1)) == in_the_middle);
+    }
+  }
+}
+
+TEST_CASE("bits of elements that are no numbers stay as they are when rows are looked up", "[index]") {
+  const std::int64_t signaling = 0x7FF0000000000001;
+  std::vector<double> numbers(40, 0.0);
+  std::memcpy(&numbers[17], &signaling, sizeof signaling);
+  const Tensor x = from_vector(numbers, {10, 4}), rows = arange(10);
+  CHECK(same_bits(gather(x, rows).to_vector<double>(), x.to_vector<double>()));
 }
 
 TEST_CASE("scatter writes as PyTorch's does; the last of several stays", "[index]") {
@@ -221,6 +259,36 @@ TEST_CASE("what meets is added in the order of the indices, whatever the number 
     tape.watch(narrow_rows);
     return tape.gradient(gather(narrow_rows, many), narrow_rows, {.output_gradient = v});
   });
+}
+
+TEST_CASE("scatters along the last axis agree with loops, however x and the indices are laid out", "[index][threads]") {
+  const std::int64_t size = 41;
+  for (const std::int64_t rows : {1, 60})
+    for (const std::int64_t written : {rows, (rows + 1) / 2})
+      for (const std::int64_t count : {1, 5, 8, 41, 500}) {
+        INFO(written << " of " << rows << " rows, " << count << " indices in each");
+        const Tensor x = reshape(arange(rows * size), {rows, size}) + 100;
+        const Tensor index = random_positions(-size, size, {written, count}, 23);
+        const Tensor u = reshape(arange(written * count), {written, count});
+        const List at = list_of(index);
+        List set = list_of(x), sum = set, most = set;
+        for (std::int64_t i = 0; i < written * count; ++i) {
+          const std::int64_t p = at[static_cast<std::size_t>(i)];
+          const auto place = static_cast<std::size_t>(i / count * size + (p < 0 ? p + size : p));
+          set[place] = i;
+          sum[place] += i;
+          most[place] = std::max(most[place], i);
+        }
+        for (const int threads : {1, 2, 7}) {
+          const ThreadCount limit(threads);
+          CHECK(list_of(scatter(x, index, u)) == set);
+          CHECK(list_of(scatter_add(x, index, u)) == sum);
+          CHECK(list_of(scatter_max(x, index, u)) == most);
+          CHECK(list_of(scatter_add(strided(x), strided(index.to(DType::int8)), strided(u))) == sum);
+          const Tensor real = scatter_add(x.to(DType::float32), index.to(DType::int32), u.to(DType::float32));
+          CHECK(list_of(real.to(DType::int64)) == sum);
+        }
+      }
 }
 
 TEST_CASE("long scatters agree with loops", "[index]") {

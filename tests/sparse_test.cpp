@@ -149,6 +149,51 @@ TEST_CASE("training a table takes no memory of the table's size for gradients", 
   CHECK(number(sum(x)) == -3 * 64);
 }
 
+TEST_CASE("a function that the tape does not look into may return row slices", "[sparse][tape]") {
+  const Tensor x = table(), rows = {3, 7, 3};
+  const Tensor g = lookup_gradient(x, {rows});
+  REQUIRE(has_row_slices(g));
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = custom_gradient(
+      x, [&](const Tensor&) { return g; }, [](const Tensor& d, const Tensor&, const Tensor&) { return d; });
+  CHECK(close(y, dense_gradient(x, {rows}), 1e-14));
+  CHECK(same(tape.gradient(y, x), ones_like(x)));
+}
+
+TEST_CASE("gradients held as row slices belong to the caller, one by one", "[sparse][tape]") {
+  const Tensor x = table(), rows = {3, 7};
+  GradientTape tape;
+  tape.watch(x);
+  std::vector<Tensor> g = tape.gradient(sum(gather(x, rows)), {x, x});
+  REQUIRE(has_row_slices(g[0]));
+  REQUIRE(has_row_slices(g[1]));
+  RowSlices slices = row_slices(g[1]);
+  slices.indices.fill(1000);  // a copy: the gradient's stay in range
+  CHECK(same(row_slices(g[1]).indices, {std::int64_t{3}, std::int64_t{7}}));
+  g[0].fill(0);
+  CHECK(number(sum(g[1])) == 2 * 3);
+}
+
+TEST_CASE("coalesce takes views", "[sparse]") {
+  const Tensor indices = from_vector(std::vector<std::int64_t>{5, 0, 2, 0, 5, 0}).index({range(0, 6, 2)});
+  const Tensor values = transpose(Tensor{{1.0, 2.0, 3.0}, {10.0, 20.0, 30.0}});
+  const RowSlices once = coalesce({indices, values});
+  CHECK(same(once.indices, {std::int64_t{2}, std::int64_t{5}}));
+  CHECK(same(once.values, {{2.0, 20.0}, {4.0, 40.0}}));
+}
+
+TEST_CASE("states of optimizers are whole, and each step counts as a write to them", "[sparse][optim]") {
+  const std::vector<Tensor> p = {zeros({5, 2})}, g = {ones({5, 2})}, square = {zeros({5, 2})};
+  const std::vector<Tensor> mean = {from_row_slices({arange(1), ones({1, 2})}, {5, 2})};
+  const std::uint32_t writes = mean[0].version();
+  adam_update(p, g, mean, square, {});
+  CHECK_FALSE(has_row_slices(mean[0]));
+  CHECK(mean[0].version() == writes + 1);
+  CHECK(square[0].version() > 0u);
+  CHECK(mean[0].at<float>(4, 1) == Approx(0.1));
+}
+
 TEST_CASE("threads that read one sliced tensor at once all see it whole", "[sparse][threads]") {
   const Tensor x = random_in(-1, 1, {1000, 16});
   const Tensor g = lookup_gradient(x, {Tensor{3, 7, 3}});
@@ -170,6 +215,12 @@ TEST_CASE("row slices that do not fit are refused", "[sparse][errors]") {
        "from_row_slices: indices [3] and values [2, 3] do not make a tensor of shape [5, 3]; they must be [n] and [n, ...] with its axes behind the first."},
       {__LINE__, &message_of<IndexError>, [&] { from_row_slices({arange(4, 6), values}, {5, 3}); },
        "from_row_slices: index 5 at [1] is out of range for axis 0 of shape [5, 3]; it must be in [0, 5)."},
+      {__LINE__, &message_of<DTypeError>, [&] { from_row_slices({arange(2), values > 0}, {5, 3}); },
+       "from_row_slices: the values are bool; they must be numbers, which can be added up."},
+      {__LINE__, &message_of<DTypeError>, [&] { (void)coalesce({Tensor{0, 1}, values}); },
+       "coalesce: the indices are int32; they must be int64."},
+      {__LINE__, &message_of<ShapeError>, [&] { (void)coalesce({arange(3), values}); },
+       "coalesce: the indices are [3] and the values [2, 3]; they must be [n] and [n, ...]."},
       {__LINE__, &message_of<Error>, [&] { row_slices(values); },
        "row_slices: the tensor of shape [2, 3] is held whole; ask has_row_slices first."},
   }, "sparse_test.cpp");

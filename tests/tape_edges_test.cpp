@@ -132,6 +132,17 @@ TEST_CASE("a parameter that two threads train on at once loses no gradient", "[t
   CHECK(wrong[0] + wrong[1] == 0);
 }
 
+TEST_CASE("threads may write to different rows of one tensor", "[threads]") {
+  const Tensor x = zeros({2, 100});
+  Tensor first = x[0], second = x[1];
+  std::thread other([&] {
+    for (int i = 0; i < 100; ++i) second.fill(2);
+  });
+  for (int i = 0; i < 100; ++i) first.fill(1);
+  other.join();
+  CHECK(number(sum(x)) == 300);
+}
+
 TEST_CASE("a tape that outlives its thread gives back what it recorded", "[tape][threads]") {
   const std::int64_t before = memory::stats().in_use;
   std::optional<GradientTape> tape;

@@ -258,6 +258,20 @@ TEST_CASE("a chain of a million operations replays without recursion, in linear 
   CHECK(whole < 4 * half);
 }
 
+TEST_CASE("a long tape finds its tensors however many short ones came and went", "[tape]") {
+  const Tensor x(1.0), t(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  Tensor y = x;
+  for (int i = 0; i < 20000; ++i) {
+    GradientTape brief;
+    brief.watch(t);
+    brief.gradient(t * t, t);
+    y = y + x;
+  }
+  CHECK(number(tape.gradient(y, x)) == 20001);
+}
+
 TEST_CASE("a tape keeps what its gradients need, and no more", "[tape]") {
   const Tensor x = ones({1024}), y = ones({1024});  // 4096 bytes each
   const auto kept_by = [&](const std::function<Tensor()>& compute) {

@@ -64,8 +64,12 @@ const std::vector<Unary> unary_rows = {
     {"floor", [](Real x) { return std::floor(x); }, {{-5, 5}}, {1, 2.5}},
     {"gelu", &reference::gelu, {{-1, 1}, {-15, 5}, {-39, 5}}, {-0.5, 1.4142135623730951}},
     {"gelu_tanh", &reference::gelu_tanh, {{-1, 1}, {-11, 5}, {-22, 5}}},
-    {"hard_sigmoid", [](Real x) { return x <= -3 ? 0 : x >= 3 ? 1 : (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
-    {"hard_swish", [](Real x) { return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
+    {"hard_sigmoid", [](Real x) { return x <= -3  ? 0
+                                         : x >= 3 ? 1
+                                                  : (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
+    {"hard_swish", [](Real x) { return x <= -3  ? 0
+                                       : x >= 3 ? x
+                                                : x * (x + 3) / 6; }, {{-4, 4}}, {-3, 3}},
     {"lgamma", [](Real x) { return std::lgamma(x); }, {{0, 3}, {0, 100}, {-10, 0}}, {1, 2, -2.4570247382208006}},
     {"log", [](Real x) { return std::log(x); }, {{0, 3}, {0.9, 1.1}}, {1}},
     {"log10", [](Real x) { return std::log10(x); }, {{0, 3}, {0.9, 1.1}}, {1, 1000}},
@@ -77,16 +81,18 @@ const std::vector<Unary> unary_rows = {
     {"neg", [](Real x) { return -x; }, {{-2, 2}}},
     {"reciprocal", [](Real x) { return 1 / x; }, {{-2, 2}}},
     {"relu", [](Real x) { return x < 0 ? 0 : x; }, {{-2, 2}}},
-    {"relu6", [](Real x) { return x < 0 ? 0 : x > 6 ? 6 : x; }, {{-2, 8}}, {6}},
+    {"relu6", [](Real x) { return x < 0   ? 0
+                                  : x > 6 ? 6
+                                          : x; }, {{-2, 8}}, {6}},
     {"round", [](Real x) { return std::nearbyint(x); }, {{-5, 5}}, {0.5, 1.5, 2.5}},
     {"rsqrt", [](Real x) { return 1 / std::sqrt(x); }, {{0, 4}}},
     {"selu",
-     [](Real x) {
-       return x > 0 ? 1.0507009873554804934193L * x : 1.7580993408473768599402L * std::expm1(x);
-     },
+     [](Real x) { return x > 0 ? 1.0507009873554804934193L * x : 1.7580993408473768599402L * std::expm1(x); },
      {{-3, 3}, {-50, 1}}},
     {"sigmoid", [](Real x) { return 1 / (1 + std::exp(-x)); }, {{-3, 3}, {-104, 20}, {-746, 40}}},
-    {"sign", [](Real x) -> Real { return x > 0 ? 1 : x < 0 ? -1 : x; }, {{-2, 2}}},
+    {"sign", [](Real x) -> Real { return x > 0   ? 1
+                                         : x < 0 ? -1
+                                                 : x; }, {{-2, 2}}},
     {"silu", [](Real x) { return x / (1 + std::exp(-x)); }, {{-3, 3}, {-110, 10}, {-752, 10}}},
     {"sin", [](Real x) { return std::sin(x); }, {{-10, 10}, {-2e6, 2e6}}, {3.141592653589793, 6.283185307179586, 1e6}},
     {"sinh", [](Real x) { return std::sinh(x); }, {{-1, 1}, {-90, 90}, {-711, 711}}, {0.0625}},
@@ -103,7 +109,9 @@ const std::vector<Unary> parametric_rows = {
     {"celu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
     {"elu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
     {"hard_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x; }, {{-2, 2}}, {-0.5, 0.5}},
-    {"hard_tanh", [](Real x) { return x < -1 ? -1 : x > 1 ? 1 : x; }, {{-2, 2}}, {-1, 1}},
+    {"hard_tanh", [](Real x) { return x < -1  ? -1
+                                      : x > 1 ? 1
+                                              : x; }, {{-2, 2}}, {-1, 1}},
     {"leaky_relu", [](Real x) { return x > 0 ? x : static_cast<Real>(0.01) * x; }, {{-2, 2}}},
     {"polygamma", &reference::trigamma, {{0, 3}, {0, 50}, {-10, 0}}, {1, -1, 18}},
     {"soft_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x - std::copysign(0.5L, x); }, {{-2, 2}}, {0.5}},

@@ -32,7 +32,8 @@ Tensor full_like(const Tensor& x, Scalar value, Where where = Where::current());
 Tensor arange(Scalar begin, Scalar end, Scalar step = 1, Where where = Where::current());
 Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Where where = Where::current());
 Tensor arange(Scalar end, Where where = Where::current());
-/// `count` values from begin to end, both included. Floating types only (DTypeError); count >= 0 (ShapeError).
+/// `count` values from begin to end, both included: begin + i*step, in double and rounded once, as NumPy computes them.
+/// Floating types only (DTypeError); count >= 0 (ShapeError).
 Tensor linspace(double begin, double end, std::int64_t count, TensorOptions options = {},
                 Where where = Where::current());
 /// Ones on the diagonal of [rows, columns]; columns = rows if negative.

@@ -52,7 +52,7 @@ struct [[nodiscard]] GradientReport {
   std::int64_t element = 0;  ///< its place there, in row-major order
   Shape shape = {};          ///< that input's shape
   double by_tape = 0, by_differences = 0, value = 0;  ///< its gradient, twice, and the input there
-  std::string problem = {};  ///< a gradient of the wrong shape or type
+  std::string problem = {};                           ///< a gradient of the wrong shape or type
 
   /// One line that says it all.
   std::string text() const;
@@ -169,8 +169,9 @@ auto recompute(F&& function, const Tensor& input, Where where = Where::current()
 // The next three differentiate a function by themselves, with no tape around them, also while a NoGrad is on. Tapes
 // that record see all of it, so that the results can be differentiated further. Inputs must be floating (DTypeError);
 // vectors have the shapes and types of what they stand beside (ShapeError, DTypeError), and an undefined one stands for
-// zeros. Other tensors that the function captures, Parameters too, are constants. Results that do not depend on the
-// inputs have derivatives of zeros. Defined in autograd/jacobian_products.cpp.
+// zeros. A tensor that is given several times is several inputs. Other tensors that the function captures, Parameters
+// too, are constants. Results that do not depend on the inputs have derivatives of zeros; those that are not floating
+// have undefined ones. If it throws, tapes are as they were. Defined in autograd/jacobian_products.cpp.
 
 /// The derivative of `function` at the inputs along the tangents: J v, forward mode.
 ///
@@ -240,7 +241,8 @@ Tensor hvp(F&& function, const Tensor& x, const Tensor& v, Where where = Where::
 /// Types     float64 inputs and results (DTypeError): in float32 differences say little
 /// Cost      two runs of the function for each element of the inputs; with order 2 as many gradients
 /// Random    default_rng stands at the same place in every run, and in the end where it was
-/// Throws    Error  a step or tolerance that is negative or NaN, an order other than 1 and 2
+/// Throws    Error  a step that is not positive, a tolerance that is negative or NaN, an order other than 1 and 2
+///           ShapeError  the function returns another number of tensors in another run
 /// Defined in autograd/check_gradient.cpp.
 template <class F>
 GradientReport check_gradient(F&& function, std::span<const Tensor> inputs, const GradientCheck& options = {},

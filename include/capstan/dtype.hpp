@@ -43,7 +43,9 @@ constexpr DType dtype_of() {
   else if constexpr (std::is_same_v<U, short>) return DType::int16;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 4 && std::is_signed_v<U>) return DType::int32;
   else if constexpr (std::is_integral_v<U> && sizeof(U) == 8 && std::is_signed_v<U>) return DType::int64;
-  else static_assert(!sizeof(U), "capstan: tensors hold float, double, float16, bfloat16, int8, int16, int32, int64, uint8 or bool");
+  else
+    static_assert(!sizeof(U),
+                  "capstan: tensors hold float, double, float16, bfloat16, int8, int16, int32, int64, uint8 or bool");
 }
 
 }  // namespace capstan

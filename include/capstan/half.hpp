@@ -36,7 +36,9 @@ constexpr float to_single(T x) noexcept {
   else if constexpr (std::is_floating_point_v<T>) return to_odd(static_cast<double>(x));
   else if constexpr (sizeof(T) < 4) return static_cast<float>(x);
   else if constexpr (sizeof(T) == 4) return to_odd(static_cast<double>(x));
-  else return to_odd(to_sticky(static_cast<std::int64_t>(x)));
+  else if constexpr (std::is_signed_v<T>) return to_odd(to_sticky(static_cast<std::int64_t>(x)));
+  else if (x <= static_cast<T>(INT64_MAX)) return to_odd(to_sticky(static_cast<std::int64_t>(x)));
+  else return 2 * to_odd(to_sticky(static_cast<std::int64_t>(x >> 1 | (x & 1))));  // half of it fits
 }
 
 }  // namespace detail
@@ -61,8 +63,9 @@ class float16 {
     const std::uint32_t magnitude = (bits_ & 0x7FFFu) << 13, exponent = magnitude & kExponent;
     const std::uint32_t normal = magnitude + kBias, special = normal + kBias;
     const float subnormal = __builtin_bit_cast(float, normal + (1u << 23)) - __builtin_bit_cast(float, 113u << 23);
-    const std::uint32_t result =
-        exponent == kExponent ? special : exponent == 0 ? __builtin_bit_cast(std::uint32_t, subnormal) : normal;
+    const std::uint32_t result = exponent == kExponent ? special
+                                 : exponent == 0       ? __builtin_bit_cast(std::uint32_t, subnormal)
+                                                       : normal;
     return __builtin_bit_cast(float, result | (bits_ & 0x8000u) << 16);
   }
 

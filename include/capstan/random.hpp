@@ -61,7 +61,7 @@ void seed(std::uint64_t seed) noexcept;
 // Each function draws from `rng`. Types: floating (DTypeError) unless the entry says otherwise; those of 16 bits are
 // drawn in float64 and rounded once. A tensor that is drawn in one go has the same numbers whatever its shape.
 
-/// Uniform in [low, high).
+/// Uniform in [low, high). Error unless low <= high, and both and their difference are finite.
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng = default_rng(), TensorOptions options = {},
                Where where = Where::current());
 /// Normal, by the Box-Muller transform.

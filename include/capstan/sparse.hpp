@@ -16,12 +16,14 @@ struct RowSlices {
 
 /// Whether a tensor is held as row slices just now.
 bool has_row_slices(const Tensor& x) noexcept;
-/// The slices of a tensor held so. Throws Error if it is not.
+/// The slices of a tensor held so, the indices a copy. Throws Error if it is not.
 RowSlices row_slices(const Tensor& x, Where where = Where::current());
-/// The same with each row once, in ascending order; equal rows are added up in their order.
+/// The same with each row once, in ascending order; equal rows are added up in their order. Not recorded.
+/// Throws ShapeError  they are not [n] and [n, ...]    DTypeError  indices are not int64, or values bool
 RowSlices coalesce(const RowSlices& slices, Where where = Where::current());
 /// A tensor of that shape held as slices. Not recorded.
-/// Throws ShapeError  values are not [n, shape[1], ...]    DTypeError  indices are not int64     IndexError  out of range
+/// Throws ShapeError  values are not [n, shape[1], ...]    DTypeError  indices are not int64, or values bool
+///        IndexError  an index is out of range
 Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where = Where::current());
 
 }  // namespace capstan

@@ -49,7 +49,8 @@ std::string to_string(const std::vector<LineMemory>& lines);
 ///     is allowed and frees its memory when its own thread next uses a tape or ends.
 /// Exceptions  An operation that throws leaves the tape as it was. `gradient` checks its arguments and all saved
 ///     values before it replays anything: if these checks throw, the tape is as it was. If an operation of the replay
-///     itself throws (out of memory, say), a persistent tape is as it was and any other is spent.
+///     itself throws (out of memory, say), a persistent tape is as it was and any other is spent. What other tapes
+///     recorded of that replay is taken back.
 /// Depth     Replay walks a list: no recursion, no limit.
 /// Functions of yours that run in a replay (hooks, custom gradients) may end the tape, which then ends behind the
 ///     replay; they may not reset it (TapeError).
@@ -143,8 +144,8 @@ class GradientTape {
   /// Throws TapeError  the tape does not follow x. `gradient` throws ShapeError, DTypeError, DeviceError, naming this
   ///     line, for a replacement that does not fit, and whatever the hook throws.
   template <class F>
-  requires std::is_invocable_v<std::decay_t<F>&, const Tensor&>
-  void on_gradient(const Tensor& x, F&& hook, Where where = Where::current()) {
+  requires std::is_invocable_v < std::decay_t<F>
+  &, const Tensor& > void on_gradient(const Tensor& x, F&& hook, Where where = Where::current()) {
     if constexpr (std::is_void_v<std::invoke_result_t<std::decay_t<F>&, const Tensor&>>)
       add_hook(
           x,
@@ -176,7 +177,8 @@ class GradientTape {
   std::int64_t size() const;        ///< operations recorded
   std::int64_t bytes_kept() const;  ///< bytes of tensors kept for the replay; shared storage counts once an entry
   bool recording() const noexcept;
-  /// Whether `x` is watched, or was computed from something watched, while the tape recorded.
+  /// Whether `x` is watched, or was computed from something watched, while the tape recorded. A Parameter that the tape
+  /// watches by itself counts from its first use on.
   bool follows(const Tensor& x, Where where = Where::current()) const;
 
   /// How `target` was computed from `source`, or where that chain ends. The first line is the answer; the others are

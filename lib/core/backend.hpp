@@ -53,7 +53,7 @@ struct LocateTask {
   std::int64_t shift = 0;  // added to each
   bool add = false;        // to what is there
 };
-enum class Combine : std::uint8_t { add, min, max };
+enum class Combine : std::uint8_t { set, add, min, max };
 /// Elements of a mask that are counted together.
 inline constexpr std::int64_t kMaskBlock = 8192;
 
@@ -72,7 +72,7 @@ struct Backend {
   // rows with two numbers; what their gradients need besides is the input
   void (*parametric)(int op, double p, double q, const TensorImpl& x, TensorImpl& out);
   void (*parametric_backward)(int op, double p, double q, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
-  void (*predicate)(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);  // of any type
+  void (*predicate)(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);                   // of any type
   void (*bitwise)(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // integers, bool
   void (*compare)(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
   void (*logical)(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // 0 and, 1 or, 2 not a, 3 xor
@@ -134,11 +134,14 @@ struct Backend {
   BadIndex (*check_indices)(const TensorImpl& indices, std::int64_t low, std::int64_t high);
   // false: a position is out of range, and what out holds is undetermined
   bool (*take)(const TensorImpl& x, const TensorImpl& positions, const PositionRule& rule, TensorImpl& out);
-  // in row-major order where places meet; values broadcast to the target's shape; positions are in range
-  void (*put)(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target);
+  // in row-major order where places meet; values broadcast to the target's shape; positions are in range.
+  // all but `set` not for bool and 16-bit floating types
   void (*combine)(Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
-                  TensorImpl& target);  // not for bool and 16-bit floating types
-  // whether what `put` writes stays; only the target's geometry matters, of `extent` elements. False: all stays
+                  TensorImpl& target);
+  // out = x, then `combine` on `target`, a view of out whose places have positions of their own; false as for `take`
+  bool (*scatter)(Combine kind, const TensorImpl& x, const TensorImpl& values, const TensorImpl& positions,
+                  const PositionRule& rule, TensorImpl& target, TensorImpl& out);
+  // whether what is set stays; only the target's geometry matters, of `extent` elements. False: all stays
   bool (*find_last)(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule,
                     std::int64_t extent, TensorImpl& last);
   void (*locate)(const TensorImpl& indices, const LocateTask& task, TensorImpl& out);

@@ -138,6 +138,9 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Wher
   if (options.dtype == DType::bool8 || (whole && !integers))
     base::fail<DTypeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step, " does not go with ",
                            options.dtype, "; integers go with numeric types, floating numbers with floating ones.");
+  for (const Scalar given : {begin, end, step})
+    if (integers && given.too_large())
+      base::fail<DTypeError>(where, "arange: the number ", given.as_double(), " is out of range for int64.");
   if (step.as_double() == 0 || !std::isfinite(step.as_double()) || !std::isfinite(end.as_double() - begin.as_double()))
     base::fail<ShapeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step,
                            " does not end; the step must not be 0 and all three must be finite.");
@@ -175,12 +178,11 @@ Tensor linspace(double begin, double end, std::int64_t count, TensorOptions opti
     base::fail<DTypeError>(where, "linspace: the type is ", options.dtype, "; it must be a floating type.");
   core::note_start();
   Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
+  const double step = count > 1 ? (end - begin) / static_cast<double>(count - 1) : 0;
   core::visit_real(options.dtype, [&]<class T>(Type<T>) {
     T* to = result.impl()->as<T>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const double share = count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0;
-      to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + (end - begin) * share);
-    }
+    for (std::int64_t i = 0; i < count; ++i)
+      to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + static_cast<double>(i) * step);
   });
   core::note_made("linspace", result, where);
   return result.to(options.device, where);
@@ -188,7 +190,9 @@ Tensor linspace(double begin, double end, std::int64_t count, TensorOptions opti
 
 Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where where) {
   if (columns < 0) columns = rows;
-  Tensor result = zeros(Shape({rows, columns}, where), {options.dtype, cpu()}, where);
+  core::note_start();
+  Tensor result = core::make_tensor(Shape({rows, columns}, where), options.dtype, cpu(), where);
+  core::backend_of(cpu(), where).fill(*result.impl(), number(0, options.dtype));
   core::visit(options.dtype, [&]<class T>(Type<T>) {
     for (std::int64_t i = 0; i < rows && i < columns; ++i) result.impl()->as<T>()[i * columns + i] = T(1);
   });
@@ -201,6 +205,7 @@ Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
   if (static_cast<std::int64_t>(values.size()) != shape.numel())
     base::fail<ShapeError>(where, "from_span: ", values.size(), " values do not fill shape ", shape, "; it needs ",
                            shape.numel(), ".");
+  core::note_start();
   Tensor result = core::make_tensor(shape, dtype_of<T>(), cpu(), where);
   if (!values.empty()) std::memcpy(result.impl()->data, values.data(), values.size_bytes());
   core::note_made("from_span", result, where);

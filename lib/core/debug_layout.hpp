@@ -46,15 +46,9 @@ struct DebugLayout {
 
   std::uint32_t elements_count = 10;
   Element elements[10] = {
-      {"float32", DType::float32, 'f', 4},
-      {"float64", DType::float64, 'f', 8},
-      {"float16", DType::float16, 'f', 2},
-      {"bfloat16", DType::bfloat16, 'b', 2},
-      {"int8", DType::int8, 'i', 1},
-      {"int16", DType::int16, 'i', 2},
-      {"int32", DType::int32, 'i', 4},
-      {"int64", DType::int64, 'i', 8},
-      {"uint8", DType::uint8, 'u', 1},
+      {"float32", DType::float32, 'f', 4},   {"float64", DType::float64, 'f', 8}, {"float16", DType::float16, 'f', 2},
+      {"bfloat16", DType::bfloat16, 'b', 2}, {"int8", DType::int8, 'i', 1},       {"int16", DType::int16, 'i', 2},
+      {"int32", DType::int32, 'i', 4},       {"int64", DType::int64, 'i', 8},     {"uint8", DType::uint8, 'u', 1},
       {"bool", DType::bool8, '?', 1},
   };
 };

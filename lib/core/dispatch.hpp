@@ -6,8 +6,8 @@
 #include <capstan/dtype.hpp>
 
 /// `use(float) use(double) ...` for every element type: explicit instantiations.
-#define CAPSTAN_EVERY_TYPE(use)                                                                                \
-  use(float) use(double) use(float16) use(bfloat16) use(std::int8_t) use(std::int16_t) use(std::int32_t)       \
+#define CAPSTAN_EVERY_TYPE(use)                                                                          \
+  use(float) use(double) use(float16) use(bfloat16) use(std::int8_t) use(std::int16_t) use(std::int32_t) \
       use(std::int64_t) use(std::uint8_t) use(bool)
 
 namespace capstan::core {

@@ -44,14 +44,14 @@ constinit std::atomic<const Origin*> recent_origins[1u << kRecentBits] = {};
 
 /// What is known of the calling thread.
 struct ThreadState {
-  std::int64_t start = 0;           // of the operation that runs; 0: none is known to
-  std::uint32_t start_period = 0;   // a start from an earlier period is worth nothing,
-  std::uint32_t start_failures = 0; // nor is one of an operation that has failed
-  int number = 0;                   // 0: not seen yet
-  bool telling = false;             // what watchers compute is not watched
-  const char* replayed = nullptr;   // the operation whose gradient runs
-  std::int64_t own = 0;             // nanoseconds in reported operations
-  std::int64_t watching = 0;        // nanoseconds in watchers
+  std::int64_t start = 0;            // of the operation that runs; 0: none is known to
+  std::uint32_t start_period = 0;    // a start from an earlier period is worth nothing,
+  std::uint32_t start_failures = 0;  // nor is that of an operation which has failed
+  int number = 0;                    // 0: not seen yet
+  bool telling = false;              // what watchers compute is not watched
+  const char* replayed = nullptr;    // the operation whose gradient runs
+  std::int64_t own = 0;              // nanoseconds in reported operations
+  std::int64_t watching = 0;         // nanoseconds in watchers
   std::int64_t reports = 0;
 };
 constinit thread_local ThreadState this_thread;

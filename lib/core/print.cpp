@@ -37,15 +37,24 @@ std::string shortest_digits(T x, std::chars_format format) {
   }
 }
 
+/// That many digits behind the point.
+template <class T>
+std::string rounded_digits(T x, std::chars_format format, int count) {
+  if constexpr (core::kIsHalf<T>) {
+    return rounded_digits(static_cast<float>(x), format, count);
+  } else {
+    char text[512];
+    return {text, std::to_chars(text, text + sizeof text, x, format, count).ptr};
+  }
+}
+
 template <class T>
 std::string digits(T x, std::chars_format format) {
-  char text[512];
   std::string shortest = shortest_digits(x, format);
   const std::size_t point = shortest.find('.'), exponent = shortest.find('e');
   const std::size_t stop = exponent == std::string::npos ? shortest.size() : exponent;
   if (point != std::string::npos && stop - point - 1 > kPrecision) {
-    if constexpr (core::kIsHalf<T>) shortest.assign(text, std::to_chars(text, text + sizeof text, static_cast<float>(x), format, kPrecision).ptr);
-    else shortest.assign(text, std::to_chars(text, text + sizeof text, x, format, kPrecision).ptr);
+    shortest = rounded_digits(x, format, kPrecision);
     std::size_t tail = shortest.find('e');
     if (tail == std::string::npos) tail = shortest.size();
     std::size_t keep = tail;
@@ -86,7 +95,9 @@ class FloatFormat {
   }
 
   std::string operator()(T x) const {
-    std::string text = std::isnan(static_cast<double>(x)) ? "nan" : std::isinf(static_cast<double>(x)) ? (x < T(0) ? "-inf" : "inf") : padded(x);
+    std::string text = std::isnan(static_cast<double>(x))   ? "nan"
+                       : std::isinf(static_cast<double>(x)) ? (x < T(0) ? "-inf" : "inf")
+                                                            : padded(x);
     if (text.size() < width_) text.insert(0, width_ - text.size(), ' ');
     return text;
   }
@@ -97,7 +108,9 @@ class FloatFormat {
     std::string text = one(x);
     const std::size_t point = text.find('.'), tail = exponent_ ? text.find('e') : text.size();
     const std::size_t missing = right_ - (tail - point - 1);
-    text.insert(tail, missing, exponent_ ? '0' : ' ');
+    if (!exponent_) text.append(missing, ' ');
+    else if (missing > 0)  // the digits that follow, which are zeros in float64 only
+      text = rounded_digits(x, std::chars_format::scientific, static_cast<int>(right_));
     if (exponent_) text.insert(text.find('e') + 2, exponent_digits_ - (text.size() - text.find('e') - 2), '0');
     text.insert(0, left_ - point, ' ');
     return text;

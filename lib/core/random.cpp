@@ -1,6 +1,7 @@
 #include <capstan/random.hpp>
 
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "lib/base/text.hpp"
@@ -79,6 +80,9 @@ using core::RandomKind;
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng, TensorOptions options, Where where) {
   if (!(low <= high))
     base::fail<Error>(where, "uniform: the range is [", low, ", ", high, "); low must not exceed high.");
+  if (!std::isfinite(high - low))
+    base::fail<Error>(where, "uniform: the range is [", low, ", ", high,
+                      "); both limits and their difference must be finite.");
   return core::draw("uniform", shape, {RandomKind::uniform, 0, 0, low, high, 0, 0}, rng, options, where);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <numeric>
 
@@ -11,6 +12,11 @@
 
 namespace capstan {
 namespace core {
+namespace {
+
+constinit std::mutex filling;  // of several readers of a tensor one fills it in
+
+}  // namespace
 
 Tensor make_sliced(RowSlices slices, const Shape& shape, Where where) {
   const TensorImpl& values = *slices.values.impl();
@@ -25,8 +31,7 @@ Tensor make_sliced(RowSlices slices, const Shape& shape, Where where) {
 }
 
 void fill_in(TensorImpl& impl, Where where) {
-  static constinit std::mutex mutex;  // of several readers one fills in
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(filling);
   RowSlices* slices = impl.slices.load(std::memory_order_relaxed);
   if (slices == nullptr) return;
   const Tensor whole = make_tensor(impl.shape, impl.dtype, impl.device(), where);
@@ -48,18 +53,48 @@ bool has_row_slices(const Tensor& x) noexcept {
   return x.defined() && x.impl()->slices.load(std::memory_order_acquire) != nullptr;
 }
 
+namespace {
+
+void check_types(const char* op, const TensorImpl& indices, const TensorImpl& values, Where where) {
+  if (indices.dtype != DType::int64)
+    base::fail<DTypeError>(where, op, ": the indices are ", indices.dtype, "; they must be int64.");
+  if (values.dtype == DType::bool8)
+    base::fail<DTypeError>(where, op, ": the values are bool; they must be numbers, which can be added up.");
+}
+
+/// Own contiguous elements; no tape sees it.
+Tensor copied(const TensorImpl& x, Where where) {
+  Tensor result = core::make_tensor(x.shape, x.dtype, x.device(), where);
+  core::backend_of(x.device(), where).copy(x, *result.impl());
+  return result;
+}
+Tensor packed(const Tensor& x, Where where) { return x.impl()->contiguous ? x : copied(*x.impl(), where); }
+
+}  // namespace
+
 RowSlices row_slices(const Tensor& x, Where where) {
-  core::described("row_slices", x, where);
-  if (!has_row_slices(x))
-    base::fail<Error>(where, "row_slices: the tensor of shape ", x.shape(), " is held whole; ask has_row_slices first.");
-  return *x.impl()->slices.load(std::memory_order_acquire);
+  const TensorImpl& impl = core::described("row_slices", x, where);
+  const std::lock_guard lock(core::filling);  // another reader may be about to drop them
+  const RowSlices* slices = impl.slices.load(std::memory_order_relaxed);
+  if (slices == nullptr)
+    base::fail<Error>(where, "row_slices: the tensor of shape ", impl.shape,
+                      " is held whole; ask has_row_slices first.");
+  return {copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay as they are
 }
 
 RowSlices coalesce(const RowSlices& slices, Where where) {
-  const TensorImpl &indices = core::defined("coalesce", slices.indices, where),
-                   &values = core::defined("coalesce", slices.values, where);
-  const std::int64_t count = indices.numel(), *index = indices.as<std::int64_t>();
-  if (std::is_sorted(index, index + count, std::less_equal<>())) return slices;  // ascending, none twice
+  constexpr const char* op = "coalesce";
+  const TensorImpl &indices = core::defined(op, slices.indices, where),
+                   &values = core::defined(op, slices.values, where);
+  check_types(op, indices, values, where);
+  if (indices.rank() != 1 || values.rank() == 0 || values.shape[0] != indices.shape[0])
+    base::fail<ShapeError>(where, op, ": the indices are ", indices.shape, " and the values ", values.shape,
+                           "; they must be [n] and [n, ...].");
+  core::require_same_device(op, values, indices, where);
+  const Tensor in_a_row = packed(slices.indices, where);
+  const std::int64_t count = indices.numel(), *index = in_a_row.impl()->as<std::int64_t>();
+  if (std::adjacent_find(index, index + count, std::greater_equal<>()) == index + count)
+    return slices;  // ascending, none twice
   std::vector<std::int64_t> order(static_cast<std::size_t>(count)), rows, place(order.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [=](std::int64_t a, std::int64_t b) { return index[a] < index[b]; });
@@ -74,19 +109,18 @@ RowSlices coalesce(const RowSlices& slices, Where where) {
   Tensor sums = core::make_tensor(shape, values.dtype, values.device(), where);
   const core::Backend& backend = core::backend_of(values.device(), where);
   backend.fill(*sums.impl(), 0);
-  const Tensor targets = from_vector(place);
-  backend.gather_backward(values, *targets.impl(), *sums.impl());
-  return {from_vector(rows), std::move(sums)};
+  const Tensor targets = from_vector(place, where);
+  backend.gather_backward(*packed(slices.values, where).impl(), *targets.impl(), *sums.impl());
+  return {from_vector(rows, where), std::move(sums)};
 }
 
 Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where) {
   constexpr const char* op = "from_row_slices";
   const TensorImpl &indices = core::defined(op, slices.indices, where),
                    &values = core::defined(op, slices.values, where);
-  if (indices.dtype != DType::int64)
-    base::fail<DTypeError>(where, op, ": the indices are ", indices.dtype, "; they must be int64.");
-  bool fits = shape.rank() >= 1 && indices.rank() == 1 && values.rank() == shape.rank() &&
-              values.shape[0] == indices.shape[0];
+  check_types(op, indices, values, where);
+  bool fits =
+      shape.rank() >= 1 && indices.rank() == 1 && values.rank() == shape.rank() && values.shape[0] == indices.shape[0];
   for (int axis = 1; fits && axis < shape.rank(); ++axis) fits = values.shape[axis] == shape[axis];
   if (!fits)
     base::fail<ShapeError>(where, op, ": indices ", indices.shape, " and values ", values.shape,
@@ -95,9 +129,9 @@ Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where)
   core::require_same_device(op, values, indices, where);
   const core::BadIndex bad = core::backend_of(values.device(), where).check_indices(indices, 0, shape[0]);
   if (bad.position >= 0)
-    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", bad.position, "] is out of range for axis 0 of shape ",
-                           shape, "; it must be in [0, ", shape[0], ").");
-  return core::make_sliced({slices.indices.copy(where), slices.values.copy(where)}, shape, where);
+    base::fail<IndexError>(where, op, ": index ", bad.value, " at [", bad.position,
+                           "] is out of range for axis 0 of shape ", shape, "; it must be in [0, ", shape[0], ").");
+  return core::make_sliced({copied(indices, where), copied(values, where)}, shape, where);
 }
 
 }  // namespace capstan

@@ -36,7 +36,7 @@ bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept {
   return true;
 }
 
-Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) {
+Tensor make_workspace(const Shape& shape, DType dtype, Device device, Where where) {
   require_device("empty", device, where);
   const std::int64_t element = size_of(dtype);
   if (shape.numel() > (INT64_MAX - kStorageHeader) / element)
@@ -54,12 +54,17 @@ Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) 
   storage->data = static_cast<std::byte*>(block) + kStorageHeader;
   storage->block_bytes = bytes;
   storage->device = device;
-  if (watched(kWatchMemory)) storage_made(*storage, where);
   impl->storage = storage;
   impl->data = storage->data;
   impl->contiguous = true;
   row_major_strides(shape, impl->strides);
   return Tensor::adopt(impl);
+}
+
+Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) {
+  Tensor result = make_workspace(shape, dtype, device, where);
+  if (watched(kWatchMemory)) storage_made(*result.impl()->storage, where);
+  return result;
 }
 
 Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset,

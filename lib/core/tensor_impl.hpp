@@ -14,12 +14,12 @@ namespace core {
 /// A block of memory that tensors share, and the count of writes to it.
 struct Storage {
   std::atomic<std::uint32_t> references{1};
-  std::atomic<std::uint32_t> version{0};  // atomic only so that a racing reader is no undefined behaviour
+  std::atomic<std::uint32_t> version{0};  // atomic, as is last_write, only so that threads may write to other parts
   std::byte* data = nullptr;
   std::int64_t block_bytes = 0;  // of header and data together; 0 if somebody else owns the data
   void (*release)(void*) = nullptr;
   void* context = nullptr;
-  Where last_write{};
+  std::atomic<Where> last_write{};
   Where made_at{};  // set while somebody watches memory
   Device device{};
   std::uint32_t watched_since = 0;  // 0: nobody was told of it
@@ -51,9 +51,10 @@ struct TensorImpl {
   DType dtype;
   bool contiguous;
   std::atomic<bool> trainable{false};  // a Parameter that tapes watch by themselves
+  std::atomic<bool> excused{false};    // holds NaN or infinities that check_numerics has seen, and blamed on nobody
   std::byte* data;                     // the first element
   core::Storage* storage;
-  std::atomic<std::uint64_t> serial{0};  // of its slot on a thread's tape log; 0: never was on one
+  std::atomic<std::uint64_t> serial{0};     // of its slot on a thread's tape log; 0: never was on one
   std::atomic<RowSlices*> slices{nullptr};  // held as row slices: there are no elements yet
   std::atomic<const core::Origin*> origin{nullptr};
   Shape shape;
@@ -74,6 +75,8 @@ namespace core {
 
 /// A new contiguous tensor with undetermined elements. Throws OutOfMemoryError, DeviceError.
 Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where);
+/// The same for the time of a kernel: who watches memory is not told.
+Tensor make_workspace(const Shape& shape, DType dtype, Device device, Where where);
 /// A view of the same storage, `offset` elements from the base's first.
 Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t* strides, std::int64_t offset,
                  Where where);
@@ -104,7 +107,7 @@ void fill_in(TensorImpl& impl, Where where);
 /// Counts a write to the elements of a tensor.
 inline void note_write(TensorImpl& impl, Where where) noexcept {
   impl.storage->version.store(impl.storage->version.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  impl.storage->last_write = where;
+  impl.storage->last_write.store(where, std::memory_order_relaxed);
 }
 
 /// True if nobody but this one handle can see the elements.

@@ -34,7 +34,7 @@ inline Tensor axis_last(const TensorImpl& x, int axis) {
 inline Tensor packed(Tensor view) {
   const TensorImpl& impl = *view.impl();
   if (impl.contiguous) return view;
-  Tensor result = core::make_tensor(impl.shape, impl.dtype, impl.device(), Where::current());
+  Tensor result = core::make_workspace(impl.shape, impl.dtype, impl.device(), Where::current());
   copy(impl, *result.impl());
   return result;
 }
@@ -52,7 +52,7 @@ class RowsFor {
     place_ = axis_last(*out, axis);
     const TensorImpl& place = *place_.impl();
     rows_ =
-        place.contiguous ? place_ : core::make_tensor(place.shape, place.dtype, place.device(), Where::current());
+        place.contiguous ? place_ : core::make_workspace(place.shape, place.dtype, place.device(), Where::current());
   }
   template <class T>
   T* data() const noexcept {

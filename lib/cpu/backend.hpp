@@ -37,8 +37,7 @@ void reduce(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, Tens
 void argmax(const TensorImpl& x, int axis, TensorImpl& out);
 void argmin(const TensorImpl& x, int axis, TensorImpl& out);
 // moments.cpp
-void moments(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean,
-             TensorImpl& spread);
+void moments(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean, TensorImpl& spread);
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
 // rows.cpp
 void softmax(bool log, const TensorImpl& x, TensorImpl& out);
@@ -68,9 +67,10 @@ bool take(const TensorImpl& x, const TensorImpl& positions, const PositionRule& 
 void locate(const TensorImpl& indices, const LocateTask& task, TensorImpl& out);
 void one_hot(const TensorImpl& indices, Scalar on, Scalar off, TensorImpl& out);
 // scatter.cpp
-void put(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target);
 void combine(core::Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
              TensorImpl& target);
+bool scatter(core::Combine kind, const TensorImpl& x, const TensorImpl& values, const TensorImpl& positions,
+             const PositionRule& rule, TensorImpl& target, TensorImpl& out);
 bool find_last(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule, std::int64_t extent,
                TensorImpl& last);
 void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorImpl& out);

@@ -17,8 +17,8 @@ double flops_of(std::int64_t m, std::int64_t n) {
 
 /// A fresh tensor for results by columns: the batch of `like`, then these two sizes.
 Tensor columns_like(const TensorImpl& like, std::int64_t columns, std::int64_t rows) {
-  return core::make_tensor(lapack::matrices_of(like.shape, 2, columns, rows), like.dtype, like.device(),
-                           Where::current());
+  return core::make_workspace(lapack::matrices_of(like.shape, 2, columns, rows), like.dtype, like.device(),
+                              Where::current());
 }
 
 /// Ones on the diagonal of every matrix: what the vectors of empty matrices are.
@@ -43,7 +43,7 @@ void take_upper(const T* a, std::int64_t m, std::int64_t n, T* r, std::int64_t r
 
 void qr(const TensorImpl& x, TensorImpl& q, TensorImpl& r) {
   const std::int64_t m = x.shape[x.rank() - 2], n = x.shape[x.rank() - 1], k = std::min(m, n);
-  const std::int64_t wide = q.shape[q.rank() - 1];  // columns of q: k, or m
+  const std::int64_t wide = q.shape[q.rank() - 1];        // columns of q: k, or m
   if (q.numel() == 0 || k == 0) return fill_identity(q);  // then r is empty
   const int rows = to_int(m), columns = to_int(n), reflections = to_int(k), q_columns = to_int(wide);
   const Tensor work_x = lapack::by_columns(x, x.shape), work_q = columns_like(x, wide, m);
@@ -100,8 +100,8 @@ BadMatrix svd(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh)
     core::Scratch<int> integer_work(batch.parts * integers, Where::current());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *a = work_x.impl()->as<T>() + i * m * n, *values = s.as<T>() + i * k;
-      T *left = work_u.impl()->as<T>() + i * m * u_columns;
-      T *right = work_vh.impl()->as<T>() + (vectors ? i * n * vh_rows : 0);
+      T* left = work_u.impl()->as<T>() + i * m * u_columns;
+      T* right = work_vh.impl()->as<T>() + (vectors ? i * n * vh_rows : 0);
       if (lapack::all_finite(a, m * n)) {
         infos[i] = lapack::gesdd(job, rows, columns, a, values, left, right, leading, &work[part * length], work_size,
                                  &integer_work[part * integers]);

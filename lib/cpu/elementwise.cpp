@@ -99,9 +99,7 @@ auto binary_kernel(int op) {
   if constexpr (std::is_floating_point_v<T>) return simd().of<T>().binary[op];
   else if constexpr (core::kIsHalf<T>)
     return [kernel = simd().f32.binary[op]](const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
-                                            std::int64_t count) {
-      by_pieces(a, a_step, b, b_step, y, count, kernel);
-    };
+                                            std::int64_t count) { by_pieces(a, a_step, b, b_step, y, count, kernel); };
   else return WholeTables<T>::binary(static_cast<kernels::BinaryOps*>(nullptr))[op];
 }
 
@@ -149,8 +147,7 @@ void run_unary(const TensorImpl& x, TensorImpl& out, std::int64_t grain, Kernel 
 
 /// `kernel(grad, saved, to, count)` for pieces; float32 kernels serve the 16-bit types. All are contiguous.
 template <class T, class Kernel>
-void run_backward(const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out, std::int64_t grain,
-                  Kernel kernel) {
+void run_backward(const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out, std::int64_t grain, Kernel kernel) {
   T* to = out.as<T>();
   base::parallel_for(out.numel(), grain, [&](std::int64_t begin, std::int64_t end) {
     const T *g = grad.as<T>() + begin, *s = saved.as<T>() + begin;
@@ -169,9 +166,8 @@ using Native = std::conditional_t<core::kIsHalf<T>, float, T>;
 }  // namespace
 
 void unary(int op, const TensorImpl& x, TensorImpl& out) {
-  core::visit_numbers(out.dtype, [&]<class T>(core::Type<T>) {
-    run_unary<T>(x, out, unary_grain(op), unary_kernel<T>(op));
-  });
+  core::visit_numbers(out.dtype,
+                      [&]<class T>(core::Type<T>) { run_unary<T>(x, out, unary_grain(op), unary_kernel<T>(op)); });
 }
 
 void unary_backward(int op, const TensorImpl& grad, const TensorImpl& saved, TensorImpl& out) {

@@ -16,20 +16,20 @@
 #include "lib/cpu/iterate.hpp"
 
 // Fortran takes everything by address, and the lengths of texts as further arguments by value. `p` is s or d.
-#define CAPSTAN_LAPACK_DECLARATIONS(T, p)                                                                             \
-  void p##gesv_(const int* n, const int* nrhs, T* a, const int* lda, int* ipiv, T* b, const int* ldb, int* info);     \
-  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);                             \
-  void p##trtrs_(const char* uplo, const char* trans, const char* diag, const int* n, const int* nrhs, const T* a,    \
-                 const int* lda, T* b, const int* ldb, int* info, std::size_t, std::size_t, std::size_t);             \
-  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, std::size_t);                       \
-  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work, const int* lwork, int* info);     \
-  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, T* work,               \
-                 const int* lwork, int* info);                                                                        \
-  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, const int* ldu,      \
-                 T* vt, const int* ldvt, T* work, const int* lwork, int* iwork, int* info, std::size_t);              \
-  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w, T* work,               \
-                 const int* lwork, int* iwork, const int* liwork, int* info, std::size_t, std::size_t);               \
-  void p##gelsd_(const int* m, const int* n, const int* nrhs, T* a, const int* lda, T* b, const int* ldb, T* s,       \
+#define CAPSTAN_LAPACK_DECLARATIONS(T, p)                                                                          \
+  void p##gesv_(const int* n, const int* nrhs, T* a, const int* lda, int* ipiv, T* b, const int* ldb, int* info);  \
+  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);                          \
+  void p##trtrs_(const char* uplo, const char* trans, const char* diag, const int* n, const int* nrhs, const T* a, \
+                 const int* lda, T* b, const int* ldb, int* info, std::size_t, std::size_t, std::size_t);          \
+  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, std::size_t);                    \
+  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work, const int* lwork, int* info);  \
+  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, T* work,            \
+                 const int* lwork, int* info);                                                                     \
+  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, const int* ldu,   \
+                 T* vt, const int* ldvt, T* work, const int* lwork, int* iwork, int* info, std::size_t);           \
+  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w, T* work,            \
+                 const int* lwork, int* iwork, const int* liwork, int* info, std::size_t, std::size_t);            \
+  void p##gelsd_(const int* m, const int* n, const int* nrhs, T* a, const int* lda, T* b, const int* ldb, T* s,    \
                  const T* rcond, int* rank, T* work, const int* lwork, int* iwork, int* info);
 extern "C" {
 CAPSTAN_LAPACK_DECLARATIONS(float, s)
@@ -41,52 +41,52 @@ namespace capstan::on_cpu::lapack {
 
 // Matrices are packed: the leading dimension is the number of rows. All return LAPACK's info. Those with a workspace
 // write the length that they ask for to work[0] (and iwork[0]) if `lwork` is -1.
-#define CAPSTAN_LAPACK_ROUTINES(T, p)                                                                               \
-  inline int gesv(int n, int k, T* a, int* pivots, T* b) {                                                          \
-    int info = 0;                                                                                                   \
-    p##gesv_(&n, &k, a, &n, pivots, b, &n, &info);                                                                  \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int getrf(int n, T* a, int* pivots) {                                                                      \
-    int info = 0;                                                                                                   \
-    p##getrf_(&n, &n, a, &n, pivots, &info);                                                                        \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int trtrs(char uplo, char diagonal, int n, int k, const T* a, T* b) {                                      \
-    int info = 0;                                                                                                   \
-    p##trtrs_(&uplo, "N", &diagonal, &n, &k, a, &n, b, &n, &info, 1, 1, 1);                                         \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int potrf(int n, T* a) {                                                                                   \
-    int info = 0;                                                                                                   \
-    p##potrf_("L", &n, a, &n, &info, 1);                                                                            \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                                                \
-    int info = 0;                                                                                                   \
-    p##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                                                             \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int orgqr(int m, int n, int k, T* a, const T* tau, T* work, int lwork) {                                   \
-    int info = 0;                                                                                                   \
-    p##orgqr_(&m, &n, &k, a, &m, tau, work, &lwork, &info);                                                         \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int ldvt, T* work, int lwork, int* iwork) {     \
-    int info = 0;                                                                                                   \
-    p##gesdd_(&job, &m, &n, a, &m, s, u, &m, vt, &ldvt, work, &lwork, iwork, &info, 1);                             \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int syevd(char job, int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {                       \
-    int info = 0;                                                                                                   \
-    p##syevd_(&job, "L", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);                                  \
-    return info;                                                                                                    \
-  }                                                                                                                 \
-  inline int gelsd(int m, int n, int k, T* a, T* b, int ldb, T* s, T rcond, int* rank, T* work, int lwork,          \
-                   int* iwork) {                                                                                    \
-    int info = 0;                                                                                                   \
-    p##gelsd_(&m, &n, &k, a, &m, b, &ldb, s, &rcond, rank, work, &lwork, iwork, &info);                             \
-    return info;                                                                                                    \
+#define CAPSTAN_LAPACK_ROUTINES(T, p)                                                                           \
+  inline int gesv(int n, int k, T* a, int* pivots, T* b) {                                                      \
+    int info = 0;                                                                                               \
+    p##gesv_(&n, &k, a, &n, pivots, b, &n, &info);                                                              \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int getrf(int n, T* a, int* pivots) {                                                                  \
+    int info = 0;                                                                                               \
+    p##getrf_(&n, &n, a, &n, pivots, &info);                                                                    \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int trtrs(char uplo, char diagonal, int n, int k, const T* a, T* b) {                                  \
+    int info = 0;                                                                                               \
+    p##trtrs_(&uplo, "N", &diagonal, &n, &k, a, &n, b, &n, &info, 1, 1, 1);                                     \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int potrf(int n, T* a) {                                                                               \
+    int info = 0;                                                                                               \
+    p##potrf_("L", &n, a, &n, &info, 1);                                                                        \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                                            \
+    int info = 0;                                                                                               \
+    p##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                                                         \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int orgqr(int m, int n, int k, T* a, const T* tau, T* work, int lwork) {                               \
+    int info = 0;                                                                                               \
+    p##orgqr_(&m, &n, &k, a, &m, tau, work, &lwork, &info);                                                     \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int ldvt, T* work, int lwork, int* iwork) { \
+    int info = 0;                                                                                               \
+    p##gesdd_(&job, &m, &n, a, &m, s, u, &m, vt, &ldvt, work, &lwork, iwork, &info, 1);                         \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int syevd(char job, int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {                   \
+    int info = 0;                                                                                               \
+    p##syevd_(&job, "L", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);                              \
+    return info;                                                                                                \
+  }                                                                                                             \
+  inline int gelsd(int m, int n, int k, T* a, T* b, int ldb, T* s, T rcond, int* rank, T* work, int lwork,      \
+                   int* iwork) {                                                                                \
+    int info = 0;                                                                                               \
+    p##gelsd_(&m, &n, &k, a, &m, b, &ldb, s, &rcond, rank, work, &lwork, iwork, &info);                         \
+    return info;                                                                                                \
   }
 CAPSTAN_LAPACK_ROUTINES(float, s)
 CAPSTAN_LAPACK_ROUTINES(double, d)
@@ -151,7 +151,7 @@ inline Tensor exchanged(const TensorImpl& x, std::int64_t rows, std::int64_t col
 inline Tensor by_columns(const TensorImpl& x, const Shape& like) {
   const std::int64_t rows = x.shape[x.rank() - 2], columns = x.shape[x.rank() - 1];
   const Tensor result =
-      core::make_tensor(matrices_of(like, 2, columns, rows), x.dtype, x.device(), Where::current());
+      core::make_workspace(matrices_of(like, 2, columns, rows), x.dtype, x.device(), Where::current());
   copy(*exchanged(x, rows, columns).impl(), *result.impl());
   return result;
 }

@@ -109,7 +109,7 @@ Tensor usable(const TensorImpl& x, bool needs_unit_columns) {
   const bool unit = last.column == 1 && last.row >= x.shape[r - 1];
   if (needs_unit_columns ? unit : blas_takes(last, x.shape[r - 2], x.shape[r - 1]))
     return core::make_view(x, x.shape, x.strides, 0, Where::current());
-  const Tensor result = core::make_tensor(x.shape, x.dtype, x.device(), Where::current());
+  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
   copy(x, *result.impl());
   return result;
 }

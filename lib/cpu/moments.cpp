@@ -20,7 +20,9 @@ struct Part {
 
 Part joined(const Part& a, const Part& b) {
   const double count = a.count + b.count, distance = b.mean - a.mean;
-  return {count, a.mean + distance * (b.count / count),
+  const bool finite = distance - distance == 0;
+  return {count,
+          finite ? a.mean + distance * (b.count / count) : a.mean * (a.count / count) + b.mean * (b.count / count),
           a.squares + b.squares + distance * distance * (a.count * (b.count / count))};
 }
 
@@ -30,11 +32,12 @@ Part part_of(double count, double shift, double first, double second) {
   return {count, shift + first / count, squares < 0 ? 0 : squares};
 }
 
-/// About the mean; a value of the piece where the sum has overflowed.
+/// About the mean; a value of the piece where the sum has overflowed, and 0 where that is infinite itself.
 template <class T>
 T shift_of(double sum, double count, T otherwise) {
   const T mean = static_cast<T>(sum / count);
-  return mean - mean == T(0) ? mean : otherwise;
+  if (mean - mean == T(0)) return mean;
+  return otherwise - otherwise == T(0) ? otherwise : T(0);
 }
 
 /// What becomes of a part: the mean, and the variance or its root.
@@ -95,18 +98,18 @@ void columns_to(const TensorImpl& x, const Split& split, std::int64_t row_step, 
   const std::int64_t row_pieces = (rows + kColumnRows - 1) / kColumnRows;
   core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
   const std::int64_t work = kColumnPiece * (rows < kColumnRows ? rows : kColumnRows);
-  base::parallel_for(
-      outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
-          const std::int64_t row = part % row_pieces * kColumnRows;
-          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
-          const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
-          const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
-          column_parts(x.as<T>() + offset + row * row_step + column, row_step, height, width,
-                       parts.data() + part * columns + column);
-        }
-      });
+  base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t item = begin; item < end; ++item) {
+                         const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
+                         const std::int64_t row = part % row_pieces * kColumnRows;
+                         const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
+                         const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
+                         const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
+                         column_parts(x.as<T>() + offset + row * row_step + column, row_step, height, width,
+                                      parts.data() + part * columns + column);
+                       }
+                     });
   base::parallel_for(outer * columns, kCheapGrain / (row_pieces + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const Part* first = parts.data() + i / columns * row_pieces * columns + i % columns;

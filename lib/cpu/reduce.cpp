@@ -49,8 +49,14 @@ auto product_of(const T* x, std::int64_t count) {
     for (int k = 0; k < kSide; ++k) parts[k] *= static_cast<Wide>(x[i + k]);
   for (; i < count; ++i) parts[0] *= static_cast<Wide>(x[i]);
   for (int k = 1; k < kSide; ++k) parts[0] *= parts[k];
-  if constexpr (std::is_floating_point_v<T>) return parts[0];
-  else return static_cast<std::int64_t>(parts[0]);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (parts[0] != 0 && parts[0] - parts[0] == 0) return parts[0];
+    double product = 1;  // one by one, as NumPy's, may stay within the range of double where eight by eight do not
+    for (i = 0; i < count; ++i) product *= static_cast<double>(x[i]);
+    return product;
+  } else {
+    return static_cast<std::int64_t>(parts[0]);
+  }
 }
 
 template <class Part>
@@ -74,8 +80,7 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
     const bool sums = kind == Reduction::sum;
     Result* to = out.as<Result>();
     reduce_rows<Part>(
-        rows, count, row,
-        [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
+        rows, count, row, [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
         [=](Part a, Part b) { return combined(sums, a, b); },
         [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
   } else if (kind == Reduction::max || kind == Reduction::min) {

@@ -83,7 +83,7 @@ inline Tensor as_rows(const TensorImpl& x, const Split& split) {
     sizes[rank] = split.reduced[axis], strides[rank++] = split.reduced_strides[axis];
   const Shape shape(std::span<const std::int64_t>(sizes, rank));
   const Tensor view = core::make_view(x, shape, strides, 0, Where::current());
-  const Tensor result = core::make_tensor(shape, x.dtype, x.device(), Where::current());
+  const Tensor result = core::make_workspace(shape, x.dtype, x.device(), Where::current());
   copy(*view.impl(), *result.impl());
   return result;
 }

@@ -201,23 +201,116 @@ void write_all(const TensorImpl& values, const TensorImpl& positions, const Posi
   });
 }
 
-}  // namespace
+/// memcpy of some C libraries is slow where both rows stand at the same place of their pages, as those of large tensors
+/// do.
+template <class T>
+void copy_row(const T* from, T* to, std::int64_t count) {
+  if constexpr (sizeof(T) >= 4) {
+    using Float = std::conditional_t<sizeof(T) == 4, float, double>;  // only moved, never computed with
+    const std::int64_t first = 0;
+    simd().of<Float>().copy_rows(reinterpret_cast<const Float*>(from), &first, 1, reinterpret_cast<Float*>(to), count);
+  } else {
+    std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(count));
+  }
+}
 
-void put(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target) {
-  visit_words(size_of(target.dtype), [&]<class Word>(core::Type<Word>) {
-    write_all<Word>(values, positions, rule, target, Set<Word>{});
+/// A row of x with values written to positions along it. False if one is out of range.
+template <class T, class I, class Op>
+bool scatter_row(const T* x, const Operands<T, I> row, std::int64_t count, std::int64_t size, const Op& op) {
+  copy_row(x, row.to, size);
+  const auto end = static_cast<std::uint64_t>(size);
+  const auto write_one = [=](std::int64_t i) {
+    auto position = static_cast<std::uint64_t>(static_cast<std::int64_t>(row.at[i]));
+    if (position >= end) [[unlikely]] {
+      position += end;  // one that counts from the end: wraps around
+      if (position >= end) return false;
+    }
+    T& place = row.to[position];
+    place = op.one(place, row.from[i]);
+    return true;
+  };
+  constexpr std::int64_t kBlock = 8;
+  std::int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock)
+    if (!(write_one(i) && write_one(i + 1) && write_one(i + 2) && write_one(i + 3) && write_one(i + 4) &&
+          write_one(i + 5) && write_one(i + 6) && write_one(i + 7)))
+      return false;
+  while (i < count && write_one(i)) ++i;
+  return i == count;
+}
+
+/// Whether all rows of `out` have positions along them, and are enough to share: then each is copied and written to
+/// while it is at hand.
+bool scatters_rows(const Loops<3>& loops, std::int64_t total, const TensorImpl& x, const PositionRule& rule,
+                   const TensorImpl& out) {
+  if (total == 0 || out.numel() == 0 || loops.data[kTo] != out.data) return false;
+  const int last = loops.rank - 1;
+  const std::int64_t* step = loops.strides[last];
+  if (last > 1 || step[kAt] != 1 || step[kFrom] != 1 || step[kTo] != 0 || rule.scale != 1) return false;
+  if (last == 1 && loops.strides[0][kTo] != rule.size) return false;
+  const std::int64_t rows = last == 1 ? loops.sizes[0] : 1;
+  const std::int64_t wanted = total < kCheapGrain / 4 || threads() == 1 ? 1 : std::int64_t{4} * threads();
+  return x.contiguous && x.dtype == out.dtype && rows * rule.size == out.numel() && rows >= wanted;
+}
+
+template <class T, class I, class Op>
+bool scatter_rows(const Loops<3>& loops, const Operands<T, I>& all, const T* x, std::int64_t size, const Op& op) {
+  const std::int64_t rows = loops.rank == 2 ? loops.sizes[0] : 1, count = loops.inner();
+  const std::int64_t* step = loops.strides[0];  // from row to row; with one row there is none to step to
+  std::atomic<bool> inside{true};
+  base::parallel_for(rows, kCheapGrain / 4 / (size + count) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Operands<T, I> row{all.at + i * step[kAt], all.from + i * step[kFrom], all.to + i * size};
+      if (scatter_row(x + i * size, row, count, size, op)) continue;
+      inside.store(false, std::memory_order_relaxed);
+      return;
+    }
+  });
+  return inside.load(std::memory_order_relaxed);
+}
+
+/// Calls f with the type to compute in and what to do.
+template <class F>
+void visit_combine(Combine kind, DType dtype, F&& f) {
+  if (kind == Combine::set) {
+    visit_words(size_of(dtype), [&]<class Word>(core::Type<Word> word) { f(word, Set<Word>{}); });
+    return;
+  }
+  core::visit_native(dtype, [&]<class T>(core::Type<T> type) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      if (kind == Combine::add) f(type, Add<T>{});
+      else if (kind == Combine::min) f(type, Extreme<T, false>{});
+      else f(type, Extreme<T, true>{});
+    }
   });
 }
 
+}  // namespace
+
 void combine(Combine kind, const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule,
              TensorImpl& target) {
-  core::visit_native(target.dtype, [&]<class T>(core::Type<T>) {
-    if constexpr (!std::is_same_v<T, bool>) {
-      if (kind == Combine::add) write_all<T>(values, positions, rule, target, Add<T>{});
-      else if (kind == Combine::min) write_all<T>(values, positions, rule, target, Extreme<T, false>{});
-      else write_all<T>(values, positions, rule, target, Extreme<T, true>{});
-    }
+  visit_combine(kind, target.dtype, [&]<class T, class Op>(core::Type<T>, const Op& op) {
+    write_all<T>(values, positions, rule, target, op);
   });
+}
+
+bool scatter(Combine kind, const TensorImpl& x, const TensorImpl& values, const TensorImpl& positions,
+             const PositionRule& rule, TensorImpl& target, TensorImpl& out) {
+  const Loops<3> loops(target.shape, {&positions, &values, &target});
+  if (scatters_rows(loops, target.numel(), x, rule, out)) {
+    bool inside = true;
+    visit_combine(kind, out.dtype, [&]<class T, class Op>(core::Type<T>, const Op& op) {
+      inside = visit_positions(positions, [&]<class I>(const I*) {
+        const Operands<T, I> all{positions.as<const I>(), values.as<const T>(), out.as<T>()};
+        return scatter_rows(loops, all, x.as<const T>(), rule.size, op);
+      });
+    });
+    return inside;
+  }
+  if (check_indices(positions, -rule.size, rule.size).position >= 0) return false;
+  copy(x, out);
+  combine(kind, values, positions, rule, target);
+  return true;
 }
 
 bool find_last(const TensorImpl& target, const TensorImpl& positions, const PositionRule& rule, std::int64_t extent,

@@ -172,7 +172,7 @@ void select_in_parts(const Selection<Order>& task) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % kParts;
       counts[item] = keep_best_of(task, task.x + item / kParts * task.count, task.count * part / kParts,
-                               task.count * (part + 1) / kParts, all.data() + item * room);
+                                  task.count * (part + 1) / kParts, all.data() + item * room);
     }
   });
   for (std::int64_t row = 0; row < task.rows; ++row) {
@@ -190,8 +190,8 @@ void select_in_parts(const Selection<Order>& task) {
 
 /// The first k of everything sorted.
 void select_by_sorting(const TensorImpl& x, int axis, bool largest, TensorImpl& values, TensorImpl& indices) {
-  const Tensor all_values = core::make_tensor(x.shape, x.dtype, x.device(), Where::current());
-  const Tensor all_indices = core::make_tensor(x.shape, DType::int64, x.device(), Where::current());
+  const Tensor all_values = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
+  const Tensor all_indices = core::make_workspace(x.shape, DType::int64, x.device(), Where::current());
   sort(x, axis, largest, all_values.impl(), all_indices.impl());
   for (const auto& [from, to] : {std::pair{&all_values, &values}, std::pair{&all_indices, &indices}}) {
     const TensorImpl& all = *from->impl();

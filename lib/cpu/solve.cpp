@@ -48,8 +48,8 @@ BadMatrix solve_triangular(bool upper, bool unit, const TensorImpl& a, const Ten
       for (std::int64_t j = 0; j < n && !unit && infos[i] == 0; ++j)
         if (matrix[j * n + j] == T(0)) infos[i] = static_cast<int>(j) + 1;
       if (infos[i] != 0) return;
-      infos[i] = lapack::trtrs(upper ? 'U' : 'L', unit ? 'U' : 'N', order, sides, matrix,
-                               right.impl()->as<T>() + i * n * k);
+      infos[i] =
+          lapack::trtrs(upper ? 'U' : 'L', unit ? 'U' : 'N', order, sides, matrix, right.impl()->as<T>() + i * n * k);
     });
   });
   const BadMatrix bad = infos.first_bad();
@@ -124,7 +124,7 @@ BadMatrix lstsq(const TensorImpl& a, const TensorImpl& b, double rcond, TensorIm
   const int rows = to_int(m), columns = to_int(n), right_sides = to_int(sides), leading = to_int(most);
   const Tensor left = lapack::by_columns(a, out.shape);
   const Tensor right =
-      core::make_tensor(lapack::matrices_of(out.shape, 2, sides, most), out.dtype, out.device(), Where::current());
+      core::make_workspace(lapack::matrices_of(out.shape, 2, sides, most), out.dtype, out.device(), Where::current());
   fill(*right.impl(), 0);
   copy(b, *lapack::exchanged(*right.impl(), k, m).impl());  // to the first m rows
   const Batch batch(rank.numel(), 4 * cube(least) + 4 * static_cast<double>(m * n) * static_cast<double>(least));
@@ -145,8 +145,8 @@ BadMatrix lstsq(const TensorImpl& a, const TensorImpl& b, double rcond, TensorIm
       T* s = values.as<T>() + i * least;
       int count = 0;
       if (lapack::all_finite(matrix, m * n) && lapack::all_finite(x, most * sides)) {
-        infos[i] = lapack::gelsd(rows, columns, right_sides, matrix, x, leading, s, limit, &count,
-                                 &work[part * length], work_size, &integer_work[part * integers]);
+        infos[i] = lapack::gelsd(rows, columns, right_sides, matrix, x, leading, s, limit, &count, &work[part * length],
+                                 work_size, &integer_work[part * integers]);
       } else {
         lapack::fill_nan(x, most * sides);
         lapack::fill_nan(s, least);

@@ -33,8 +33,7 @@ bool sort_keys(const Sorting<Order>& task, std::int64_t row, std::byte* scratch)
   }
   if (others > 0) return false;
   const Bare<Word>* result = radix_sort(keys, keys + task.count, task.count);
-  for (std::int64_t i = 0; i < task.count; ++i)
-    values[i] = Order::decode(static_cast<Word>(result[i].key ^ task.flip));
+  for (std::int64_t i = 0; i < task.count; ++i) values[i] = Order::decode(static_cast<Word>(result[i].key ^ task.flip));
   return true;
 }
 
@@ -58,7 +57,8 @@ void sort_row(const Sorting<Order>& task, std::int64_t row, std::byte* scratch) 
     for (std::int64_t i = 0; i < task.count; ++i) values[i] = x[result[i].place()];
   else  // the keys say it all, and in order
     for (std::int64_t i = 0; i < task.count; ++i)
-      values[i] = Order::decode(static_cast<typename Order::Word>(static_cast<typename Order::Word>(result[i].key()) ^ task.flip));
+      values[i] = Order::decode(
+          static_cast<typename Order::Word>(static_cast<typename Order::Word>(result[i].key()) ^ task.flip));
 }
 
 /// A row is one thread's: two that pass its parts to each other through their caches take twice the time of one.

@@ -15,9 +15,9 @@ long double erfc_in(long double x) { return ::erfcl(x); }
 constexpr double kFarOut = 16;
 
 double erfinv_near(double y, double w) {
-  constexpr double central[] = {1.50140941,     0.246640727,     -0.00417768164,  -0.00125372503, 0.00021858087,
+  constexpr double central[] = {1.50140941,      0.246640727,    -0.00417768164, -0.00125372503, 0.00021858087,
                                 -4.39150654e-06, -3.5233877e-06, 3.43273939e-07, 2.81022636e-08};
-  constexpr double tail[] = {2.83297682,  1.00167406,    0.00943887047,  -0.0076224613, 0.00573950773,
+  constexpr double tail[] = {2.83297682,     1.00167406,    0.00943887047,  -0.0076224613,  0.00573950773,
                              -0.00367342844, 0.00134934322, 0.000100950558, -0.000200214257};
   return y * (w < 5 ? special::polynomial(central, w - 2.5) : special::polynomial(tail, ::sqrt(w) - 3));
 }

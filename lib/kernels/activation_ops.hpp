@@ -29,10 +29,11 @@ struct GeluTanh {
   static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu_tanh(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
-    // (1 + tanh(u))/2 = sigmoid(2u); below 2u and its slope
-    const T linear = T(1.5957691216057307), square = x * x;  // 2 sqrt(2/pi)
-    const T s = sigmoid(x * (linear + T(0.071354816272600249) * square));
-    return grad * (s + x * s * (T(1) - s) * (linear + T(0.21406444881780074) * square));
+    // (1 + tanh(u))/2 = sigmoid(2u); below 2u and its slope. From 25 on nothing changes, but squares would overflow
+    const T near = select(x < T(-25), T(-25), select(x > T(25), T(25), x));
+    const T linear = T(1.5957691216057307), square = near * near;  // 2 sqrt(2/pi)
+    const T s = sigmoid(near * (linear + T(0.071354816272600249) * square));
+    return grad * (s + near * s * (T(1) - s) * (linear + T(0.21406444881780074) * square));
   }
 };
 
@@ -156,14 +157,24 @@ struct TanhShrink {
   static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) {
     constexpr int kTerms = 12;
-    constexpr double above[kTerms] = {  // 2n / (2n+1)!
-        0.33333333333333333,     0.033333333333333333,    0.0011904761904761905,   2.2045855379188713e-5,
-        2.5052108385441719e-7,   1.9270852604185938e-9,   1.0706029224547743e-11,  4.4983316069528332e-14,
-        1.4797143443923794e-16,  3.9145882126782522e-19,  8.5099743753875049e-22,  1.5472680682522736e-24};
-    constexpr double below[kTerms] = {  // 1 / (2n)!
-        0.5,                     0.041666666666666667,    0.0013888888888888889,   2.4801587301587302e-5,
-        2.7557319223985891e-7,   2.0876756987868099e-9,   1.1470745597729725e-11,  4.7794773323873853e-14,
-        1.5619206968586226e-16,  4.1103176233121649e-19,  8.8967913924505733e-22,  1.6117375710961183e-24};
+    constexpr double above[kTerms] = {// 2n / (2n+1)!
+                                      0.33333333333333333,    0.033333333333333333,   0.0011904761904761905,
+                                      2.2045855379188713e-5,  2.5052108385441719e-7,  1.9270852604185938e-9,
+                                      1.0706029224547743e-11, 4.4983316069528332e-14, 1.4797143443923794e-16,
+                                      3.9145882126782522e-19, 8.5099743753875049e-22, 1.5472680682522736e-24};
+    constexpr double below[kTerms] = {// 1 / (2n)!
+                                      0.5,
+                                      0.041666666666666667,
+                                      0.0013888888888888889,
+                                      2.4801587301587302e-5,
+                                      2.7557319223985891e-7,
+                                      2.0876756987868099e-9,
+                                      1.1470745597729725e-11,
+                                      4.7794773323873853e-14,
+                                      1.5619206968586226e-16,
+                                      4.1103176233121649e-19,
+                                      8.8967913924505733e-22,
+                                      1.6117375710961183e-24};
     const T z = x * x;
     T numerator = T(above[kTerms - 1]), denominator = T(below[kTerms - 1]);
     for (int n = kTerms - 2; n >= 0; --n) {

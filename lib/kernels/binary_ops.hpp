@@ -25,13 +25,14 @@ struct Atan2 {
   static constexpr Evaluate evaluate = Evaluate::scalar;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return atan2(a, b); }
-  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * b / square(a, b); }
-  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return -(grad * a / square(a, b)); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * over_square(b, a, b); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return -(grad * over_square(a, a, b)); }
 
  private:
-  template <class T> CAPSTAN_HD static T square(T a, T b) {  // 1 at the origin, where the gradients shall be 0
-    const T d = a * a + b * b;
-    return select(d == T(0), T(1), d);
+  /// x / (a*a + b*b) without the squares, which leave the range of the type first; 0 at the origin.
+  template <class T> CAPSTAN_HD static T over_square(T x, T a, T b) {
+    const T size = hypot(a, b), divisor = select(size == T(0), T(1), size);
+    return x / divisor / divisor;
   }
 };
 
@@ -127,8 +128,15 @@ struct Logaddexp {
     // equal infinities have no difference
     return a == b ? a + T(0.69314718055994531) : select(a > b, a, b) + log1p(exp(-abs(a - b)));
   }
-  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * sigmoid(a - b); }
-  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * sigmoid(b - a); }
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * sigmoid(difference(a, b)); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * sigmoid(difference(b, a)); }
+
+ private:
+  /// a - b, but -infinity where they are the same infinity: the share is 0 then, as in logsumexp.
+  template <class T> CAPSTAN_HD static T difference(T a, T b) {
+    const T d = a - b;
+    return select(a == b, select(d == d, d, T(-HUGE_VAL)), d);
+  }
 };
 
 struct Maximum {
@@ -214,17 +222,13 @@ struct Xlogy {
   static constexpr Domain domain = Domain::floating;
   static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
-  template <class T> CAPSTAN_HD static T forward(T a, T b) {
-    return a == T(0) ? select(b == b, T(0), b) : a * log(b);
-  }
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return a == T(0) ? select(b == b, T(0), b) : a * log(b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * log(or_one(a, b)); }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * a / or_one(a, b); }
 
  private:
   /// 1 where a is 0 and log(b) is not finite: the gradients shall be 0 there.
-  template <class T> CAPSTAN_HD static T or_one(T a, T b) {
-    return select(a == T(0), select(b <= T(0), T(1), b), b);
-  }
+  template <class T> CAPSTAN_HD static T or_one(T a, T b) { return select(a == T(0), select(b <= T(0), T(1), b), b); }
 };
 
 using BinaryOps = std::tuple<Add, Atan2, Copysign, Div, FloorDivide, Fmax, Fmin, Fmod, Hypot, Logaddexp, Maximum,

@@ -37,13 +37,13 @@ CAPSTAN_HD double abs(double x) { return ::fabs(x); }
   CAPSTAN_HD float name(float a, float b) { return ::name##f(a, b); } \
   CAPSTAN_HD double name(double a, double b) { return ::name(a, b); }
 #else
-#define CAPSTAN_LIBRARY_FUNCTION(name)                                                              \
+#define CAPSTAN_LIBRARY_FUNCTION(name)                                                          \
   CAPSTAN_HD float name(float x) { return static_cast<float>(::name(static_cast<double>(x))); } \
   CAPSTAN_HD double name(double x) { return ::name(x); }
-#define CAPSTAN_LIBRARY_FUNCTION_2(name)                                           \
-  CAPSTAN_HD float name(float a, float b) {                                        \
+#define CAPSTAN_LIBRARY_FUNCTION_2(name)                                               \
+  CAPSTAN_HD float name(float a, float b) {                                            \
     return static_cast<float>(::name(static_cast<double>(a), static_cast<double>(b))); \
-  }                                                                                \
+  }                                                                                    \
   CAPSTAN_HD double name(double a, double b) { return ::name(a, b); }
 #endif
 CAPSTAN_LIBRARY_FUNCTION(acos)

@@ -14,9 +14,9 @@
 
 namespace capstan::kernels {
 
-using UnaryOps = decltype(std::tuple_cat(std::declval<ActivationOps>(), std::declval<ArithmeticOps>(),
-                                         std::declval<RoundingOps>(), std::declval<SpecialOps>(),
-                                         std::declval<TrigonometricOps>()));
+using UnaryOps =
+    decltype(std::tuple_cat(std::declval<ActivationOps>(), std::declval<ArithmeticOps>(), std::declval<RoundingOps>(),
+                            std::declval<SpecialOps>(), std::declval<TrigonometricOps>()));
 
 template <class Op, class... Ops> constexpr int position_in(std::tuple<Ops...>*) {
   int at = 0;

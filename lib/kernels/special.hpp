@@ -37,9 +37,9 @@ template <class W, int N> CAPSTAN_HD W polynomial(const W (&c)[N], W x) {
 /// digamma for x > 0 away from its zero: recurrence up to 16, then
 ///   log(x) - 1/(2x) - sum B[2k] / (2k x^2k)            (Abramowitz and Stegun 6.3.18), the rest below 1e-21
 template <class W> CAPSTAN_HD W digamma_positive(W x) {
-  const W c[] = {W(CAPSTAN_WIDE(1.0) / 12),  W(CAPSTAN_WIDE(-1.0) / 120),       W(CAPSTAN_WIDE(1.0) / 252),
-                 W(CAPSTAN_WIDE(-1.0) / 240), W(CAPSTAN_WIDE(1.0) / 132),       W(CAPSTAN_WIDE(-691.0) / 32760),
-                 W(CAPSTAN_WIDE(1.0) / 12),  W(CAPSTAN_WIDE(-3617.0) / 8160)};
+  const W c[] = {W(CAPSTAN_WIDE(1.0) / 12),   W(CAPSTAN_WIDE(-1.0) / 120),    W(CAPSTAN_WIDE(1.0) / 252),
+                 W(CAPSTAN_WIDE(-1.0) / 240), W(CAPSTAN_WIDE(1.0) / 132),     W(CAPSTAN_WIDE(-691.0) / 32760),
+                 W(CAPSTAN_WIDE(1.0) / 12),   W(CAPSTAN_WIDE(-3617.0) / 8160)};
   W below = 0;
   for (; x < W(16); x += W(1)) below += W(1) / x;
   const W z = W(1) / (x * x);

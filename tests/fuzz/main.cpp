@@ -32,5 +32,6 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  std::cout << count << " programs of 60 steps agree with the reference (seeds from " << seed << ", " << passed() << " s)\n";
+  std::cout << count << " programs of 60 steps agree with the reference (seeds from " << seed << ", " << passed()
+            << " s)\n";
 }

@@ -23,7 +23,8 @@ Plain Plain::fresh(DType dtype, const Sizes& sizes) {
 
 Plain Plain::view(const Sizes& other, const std::function<std::int64_t(const Sizes&)>& from) const {
   Plain result{dtype, other, storage, {}};
-  for_each_index(other, [&](const Sizes& index) { result.places.push_back(places[static_cast<std::size_t>(from(index))]); });
+  for_each_index(other,
+                 [&](const Sizes& index) { result.places.push_back(places[static_cast<std::size_t>(from(index))]); });
   return result;
 }
 
@@ -89,7 +90,10 @@ double spacing(double x, DType dtype) {
   int exponent = 0;
   std::frexp(x, &exponent);
   const int bits = dtype == DType::float64 ? 53 : dtype == DType::float32 ? 24 : dtype == DType::float16 ? 11 : 8;
-  const int least = dtype == DType::float64 ? -1074 : dtype == DType::float32 ? -149 : dtype == DType::float16 ? -24 : -133;
+  const int least = dtype == DType::float64   ? -1074
+                    : dtype == DType::float32 ? -149
+                    : dtype == DType::float16 ? -24
+                                              : -133;
   return std::ldexp(1.0, std::max(x == 0 ? least : exponent - bits, least));
 }
 
@@ -123,17 +127,15 @@ void agree(const Pair& pair, double ulps, double absolute) {
   if (t.dtype() != p.dtype) report << "type " << capstan::name(t.dtype()) << ", expected " << capstan::name(p.dtype);
   else if (sizes != p.sizes) report << "shape " << capstan::to_string(t.shape()) << " differs from the expected one";
   if (report.tellp() > 0) throw std::runtime_error(pair.how + ": " + report.str());
-  const std::vector<double> actual = floating(p.dtype)
-                                         ? capstan::cast(t, DType::float64).to_vector<double>()
-                                         : [&] {
-                                             const auto list = capstan::cast(t, DType::int64).to_vector<std::int64_t>();
-                                             return std::vector<double>(list.begin(), list.end());
-                                           }();
+  const std::vector<double> actual = floating(p.dtype) ? capstan::cast(t, DType::float64).to_vector<double>() : [&] {
+    const auto list = capstan::cast(t, DType::int64).to_vector<std::int64_t>();
+    return std::vector<double>(list.begin(), list.end());
+  }();
   for (std::int64_t i = 0; i < p.count(); ++i) {
     const double x = actual[static_cast<std::size_t>(i)], y = p[i];
     const bool same = x == y || (std::isnan(x) && std::isnan(y));
     const double most = ulps * spacing(y, p.dtype) + absolute;
-    if (!same && !(std::fabs(x - y) <= most) ) {
+    if (!same && !(std::fabs(x - y) <= most)) {
       // a result beyond the largest number may round to it, and the reverse
       const bool edge = std::isinf(x) != std::isinf(y) && std::isinf(as_type((std::isinf(x) ? y : x) * 1.01, p.dtype));
       if (!edge) {

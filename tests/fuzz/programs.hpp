@@ -24,7 +24,7 @@ class Program {
   bool choose();   // where
   bool convert();  // cast
   bool reduce();
-  bool scan();     // cumulative, sort
+  bool scan();  // cumulative, sort
   bool multiply();
   // views.cpp
   bool view();
@@ -32,7 +32,7 @@ class Program {
   bool join();
   bool rearrange();  // flip, roll, tile, repeat, pad
   bool look_up();
-  bool write();    // in place
+  bool write();  // in place
 
   int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
   bool chance(int percent) { return below(100) < percent; }

@@ -32,7 +32,10 @@ const Unary unaries[] = {
     {"neg", [](const Tensor& x) { return -x; }, [](double x) { return -x; }, false, 0},
     {"square", [](const Tensor& x) { return cs::square(x); }, [](double x) { return x * x; }, false, 1},
     {"relu", [](const Tensor& x) { return cs::relu(x); }, [](double x) { return x < 0 ? 0 : x; }, false, 0},
-    {"sign", [](const Tensor& x) { return cs::sign(x); }, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : x; }, false, 0},
+    {"sign", [](const Tensor& x) { return cs::sign(x); }, [](double x) { return x > 0   ? 1.0
+                                                                                : x < 0 ? -1.0
+                                                                                        : x; },
+     false, 0},
     {"exp", [](const Tensor& x) { return cs::exp(x); }, [](double x) { return std::exp(x); }, true, 4},
     {"expm1", [](const Tensor& x) { return cs::expm1(x); }, [](double x) { return std::expm1(x); }, true, 4},
     {"log", [](const Tensor& x) { return cs::log(x); }, [](double x) { return std::log(x); }, true, 4},
@@ -47,7 +50,8 @@ const Unary unaries[] = {
     {"ceil", [](const Tensor& x) { return cs::ceil(x); }, [](double x) { return std::ceil(x); }, true, 0},
     {"round", [](const Tensor& x) { return cs::round(x); }, [](double x) { return std::nearbyint(x); }, true, 0},
     {"trunc", [](const Tensor& x) { return cs::trunc(x); }, [](double x) { return std::trunc(x); }, true, 0},
-    {"sigmoid", [](const Tensor& x) { return cs::sigmoid(x); }, [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, true, 6},
+    {"sigmoid", [](const Tensor& x) { return cs::sigmoid(x); },
+     [](double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, true, 6},
     {"reciprocal", [](const Tensor& x) { return cs::reciprocal(x); }, [](double x) { return 1 / x; }, true, 1},
 };
 
@@ -69,9 +73,12 @@ const Binary binaries[] = {
     {"div", [](const Tensor& a, const Tensor& b) { return a / b; }, [](double a, double b) { return a / b; }, true, 1},
     {"maximum", [](const Tensor& a, const Tensor& b) { return cs::maximum(a, b); }, larger, false, 0},
     {"minimum", [](const Tensor& a, const Tensor& b) { return cs::minimum(a, b); }, smaller, false, 0},
-    {"atan2", [](const Tensor& a, const Tensor& b) { return cs::atan2(a, b); }, [](double a, double b) { return std::atan2(a, b); }, true, 4},
-    {"hypot", [](const Tensor& a, const Tensor& b) { return cs::hypot(a, b); }, [](double a, double b) { return std::hypot(a, b); }, true, 4},
-    {"fmod", [](const Tensor& a, const Tensor& b) { return cs::fmod(a, b); }, [](double a, double b) { return std::fmod(a, b); }, true, 1},
+    {"atan2", [](const Tensor& a, const Tensor& b) { return cs::atan2(a, b); },
+     [](double a, double b) { return std::atan2(a, b); }, true, 4},
+    {"hypot", [](const Tensor& a, const Tensor& b) { return cs::hypot(a, b); },
+     [](double a, double b) { return std::hypot(a, b); }, true, 4},
+    {"fmod", [](const Tensor& a, const Tensor& b) { return cs::fmod(a, b); },
+     [](double a, double b) { return std::fmod(a, b); }, true, 1},
 };
 
 struct Comparison {
@@ -83,11 +90,15 @@ struct Comparison {
 
 const Comparison comparisons[] = {
     {"equal", [](const Tensor& a, const Tensor& b) { return a == b; }, [](double a, double b) { return a == b; }, true},
-    {"not_equal", [](const Tensor& a, const Tensor& b) { return a != b; }, [](double a, double b) { return a != b; }, true},
+    {"not_equal", [](const Tensor& a, const Tensor& b) { return a != b; }, [](double a, double b) { return a != b; },
+     true},
     {"less", [](const Tensor& a, const Tensor& b) { return a < b; }, [](double a, double b) { return a < b; }, false},
-    {"less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; }, [](double a, double b) { return a <= b; }, false},
-    {"greater", [](const Tensor& a, const Tensor& b) { return a > b; }, [](double a, double b) { return a > b; }, false},
-    {"greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; }, [](double a, double b) { return a >= b; }, false},
+    {"less_equal", [](const Tensor& a, const Tensor& b) { return a <= b; }, [](double a, double b) { return a <= b; },
+     false},
+    {"greater", [](const Tensor& a, const Tensor& b) { return a > b; }, [](double a, double b) { return a > b; },
+     false},
+    {"greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; },
+     [](double a, double b) { return a >= b; }, false},
 };
 
 bool mixes(DType a, DType b) {
@@ -117,9 +128,9 @@ Sizes Program::sizes(int most_rank) {
 }
 
 DType Program::dtype() {
-  static constexpr DType types[] = {DType::float32, DType::float64, DType::float32, DType::float64, DType::float16,
-                                    DType::bfloat16, DType::int8,   DType::int16,   DType::int32,   DType::int64,
-                                    DType::uint8,    DType::bool8};
+  static constexpr DType types[] = {DType::float32, DType::float64,  DType::float32, DType::float64,
+                                    DType::float16, DType::bfloat16, DType::int8,    DType::int16,
+                                    DType::int32,   DType::int64,    DType::uint8,   DType::bool8};
   return types[below(12)];
 }
 
@@ -153,7 +164,8 @@ bool Program::create() {
 bool Program::unary() {
   const Pair& x = any();
   const Unary& op = unaries[below(static_cast<int>(std::size(unaries)))];
-  if (x.plain.dtype == DType::bool8 || (op.floating_only && !floating(x.plain.dtype)) || !small(x.plain, 1e7)) return false;
+  if (x.plain.dtype == DType::bool8 || (op.floating_only && !floating(x.plain.dtype)) || !small(x.plain, 1e7))
+    return false;
   Plain result = Plain::fresh(x.plain.dtype, x.plain.sizes);
   for (std::int64_t i = 0; i < result.count(); ++i) result[i] = as_type(op.plain(x.plain[i]), x.plain.dtype);
   Tensor tensor = op.run(x.tensor);
@@ -169,7 +181,8 @@ bool Program::binary() {
       count_of(out) > kMostElements)
     return false;
   const DType type = promoted(a.plain.dtype, b.plain.dtype);
-  if (type == DType::bool8 || (op.floating_only && !floating(type)) || !small(a.plain, 1e7) || !small(b.plain, 1e7)) return false;
+  if (type == DType::bool8 || (op.floating_only && !floating(type)) || !small(a.plain, 1e7) || !small(b.plain, 1e7))
+    return false;
   const Plain x = stretched(a.plain, out), y = stretched(b.plain, out);
   Plain result = Plain::fresh(type, out);
   for (std::int64_t i = 0; i < result.count(); ++i) result[i] = as_type(op.plain(x[i], y[i]), type);
@@ -196,13 +209,16 @@ bool Program::choose() {
   const Pair c = any(), a = any(), b = any();
   Sizes two, out;
   if (c.plain.dtype != DType::bool8 || !mixes(a.plain.dtype, b.plain.dtype) ||
-      !broadcast(a.plain.sizes, b.plain.sizes, two) || !broadcast(two, c.plain.sizes, out) || count_of(out) > kMostElements)
+      !broadcast(a.plain.sizes, b.plain.sizes, two) || !broadcast(two, c.plain.sizes, out) ||
+      count_of(out) > kMostElements)
     return false;
   const DType type = promoted(a.plain.dtype, b.plain.dtype);
   const Plain x = stretched(a.plain, out), y = stretched(b.plain, out), z = stretched(c.plain, out);
   Plain result = Plain::fresh(type, out);
   for (std::int64_t i = 0; i < result.count(); ++i) result[i] = z[i] != 0 ? x[i] : y[i];
-  keep({cs::where(c.tensor, a.tensor, b.tensor), std::move(result), "where(" + c.how + ", " + a.how + ", " + b.how + ")"}, 0);
+  keep({cs::where(c.tensor, a.tensor, b.tensor), std::move(result),
+        "where(" + c.how + ", " + a.how + ", " + b.how + ")"},
+       0);
   return true;
 }
 
@@ -212,7 +228,10 @@ bool Program::convert() {
   if (!small(x.plain, 0x1p52)) return false;
   Plain result = Plain::fresh(type, x.plain.sizes);
   const double low = type == DType::int8 ? -128 : type == DType::int16 ? -32768 : type == DType::int32 ? -0x1p31 : 0;
-  const double high = type == DType::int8 ? 127 : type == DType::int16 ? 32767 : type == DType::int32 ? 0x1p31 - 1 : 255;
+  const double high = type == DType::int8    ? 127
+                      : type == DType::int16 ? 32767
+                      : type == DType::int32 ? 0x1p31 - 1
+                                             : 255;
   for (std::int64_t i = 0; i < result.count(); ++i) {
     double v = x.plain[i];
     if (floating(x.plain.dtype) && !floating(type) && type != DType::bool8) {
@@ -256,18 +275,24 @@ bool Program::reduce() {
       if (!nan && (std::isnan(v) || v > most)) best = k, most = v;
       nan = nan || std::isnan(v);
     }
-    const double value = kind == 0 ? sum : kind == 1 ? (nan ? kNaN : most) : kind == 2 ? sum / static_cast<double>(size) : static_cast<double>(best);
+    const double value = kind == 0   ? sum
+                         : kind == 1 ? (nan ? kNaN : most)
+                         : kind == 2 ? sum / static_cast<double>(size)
+                                     : static_cast<double>(best);
     if (kind == 3 && !nan && size > 0 && most == -HUGE_VAL) best = 0;
     result[number_of(at, out)] = as_type(kind == 3 ? static_cast<double>(best) : value, type);
     if (floating(type)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-14 : 1e-6));
     overflows = overflows || magnitude > 1e38;
   });
   if (overflows && (kind == 0 || kind == 2)) return false;
-  Tensor tensor = kind == 0 ? cs::sum(x.tensor, axis, {.keepdims = keepdims}) : kind == 1 ? cs::max(x.tensor, axis, {.keepdims = keepdims})
-                : kind == 2 ? cs::mean(x.tensor, axis, {.keepdims = keepdims}) : cs::argmax(x.tensor, axis, {.keepdims = keepdims});
+  Tensor tensor = kind == 0   ? cs::sum(x.tensor, axis, {.keepdims = keepdims})
+                  : kind == 1 ? cs::max(x.tensor, axis, {.keepdims = keepdims})
+                  : kind == 2 ? cs::mean(x.tensor, axis, {.keepdims = keepdims})
+                              : cs::argmax(x.tensor, axis, {.keepdims = keepdims});
   if (!keepdims) result.sizes = short_out;
   static constexpr const char* names[] = {"sum", "max", "mean", "argmax"};
-  keep({std::move(tensor), std::move(result), std::string(names[kind]) + "(" + x.how + ", " + std::to_string(axis) + ")"},
+  keep({std::move(tensor), std::move(result),
+        std::string(names[kind]) + "(" + x.how + ", " + std::to_string(axis) + ")"},
        kind == 1 ? 0 : 2, absolute * 4);
   return true;
 }
@@ -305,12 +330,16 @@ bool Program::scan() {
         result[at(k)] = kind == 0 ? as_type(sum, type) : kind == 1 ? x.plain[at(from)] : static_cast<double>(from);
       }
       overflows = overflows || magnitude > 1e38;
-      if (kind == 0 && floating(type)) absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-14 : 1e-6));
+      if (kind == 0 && floating(type))
+        absolute = std::max(absolute, magnitude * (type == DType::float64 ? 1e-14 : 1e-6));
     });
   if (overflows && kind == 0) return false;
-  Tensor tensor = kind == 0 ? cs::cumsum(x.tensor, axis) : kind == 1 ? cs::sort(x.tensor, axis) : cs::argsort(x.tensor, axis);
+  Tensor tensor = kind == 0   ? cs::cumsum(x.tensor, axis)
+                  : kind == 1 ? cs::sort(x.tensor, axis)
+                              : cs::argsort(x.tensor, axis);
   static constexpr const char* names[] = {"cumsum", "sort", "argsort"};
-  keep({std::move(tensor), std::move(result), std::string(names[kind]) + "(" + x.how + ", " + std::to_string(axis) + ")"},
+  keep({std::move(tensor), std::move(result),
+        std::string(names[kind]) + "(" + x.how + ", " + std::to_string(axis) + ")"},
        kind == 0 ? 2 : 0, absolute * 4);
   return true;
 }

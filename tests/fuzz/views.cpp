@@ -67,7 +67,8 @@ bool Program::view() {
       }
       const std::int64_t stride = chance(50) ? 1 : below(5) - 2;
       step[at(axis)] = stride == 0 ? 1 : stride;
-      const std::int64_t first = size == 0 ? 0 : below(static_cast<int>(size)), last = size == 0 ? 0 : below(static_cast<int>(size));
+      const std::int64_t first = size == 0 ? 0 : below(static_cast<int>(size)),
+                         last = size == 0 ? 0 : below(static_cast<int>(size));
       begin[at(axis)] = step[at(axis)] > 0 ? std::min(first, last) : std::max(first, last);
       const std::int64_t end = step[at(axis)] > 0 ? std::max(first, last) : std::min(first, last);  // exclusive
       std::int64_t count = 0;
@@ -95,7 +96,9 @@ bool Program::view() {
       from.erase(from.begin() + axis);
       return number_of(from, p.sizes);
     });
-    keep({cs::expand_dims(x.tensor, axis), std::move(result), "expand_dims(" + x.how + ", " + std::to_string(axis) + ")"}, 0);
+    keep({cs::expand_dims(x.tensor, axis), std::move(result),
+          "expand_dims(" + x.how + ", " + std::to_string(axis) + ")"},
+         0);
     return true;
   }
   Sizes out = p.sizes;
@@ -103,7 +106,8 @@ bool Program::view() {
     if (size == 1) size = 1 + below(4);
   if (chance(30) && out.size() < 5) out.insert(out.begin(), 1 + below(3));
   if (count_of(out) > kMostElements) return false;
-  keep({cs::broadcast_to(x.tensor, request(out)).copy(), copied(stretched(p, out)), "broadcast_to(" + x.how + ").copy"}, 0);
+  keep({cs::broadcast_to(x.tensor, request(out)).copy(), copied(stretched(p, out)), "broadcast_to(" + x.how + ").copy"},
+       0);
   return true;
 }
 
@@ -123,7 +127,8 @@ bool Program::reshape() {
   // whether it is a view depends on strides, so both sides are copied
   Plain result = copied(x.plain);
   result.sizes = out;
-  keep({cs::reshape(x.tensor, request(out)).copy(), std::move(result), "reshape(" + x.how + ", " + text_of(out) + ")"}, 0);
+  keep({cs::reshape(x.tensor, request(out)).copy(), std::move(result), "reshape(" + x.how + ", " + text_of(out) + ")"},
+       0);
   return true;
 }
 
@@ -201,7 +206,9 @@ bool Program::rearrange() {
     source[at(axis)] = from(index[at(axis)]);
     return number_of(source, p.sizes);
   }));
-  keep({tensor.copy(), std::move(result), name + "(" + x.how + ", " + std::to_string(n) + ", " + std::to_string(axis) + ")"}, 0);
+  keep({tensor.copy(), std::move(result),
+        name + "(" + x.how + ", " + std::to_string(n) + ", " + std::to_string(axis) + ")"},
+       0);
   return true;
 }
 
@@ -225,15 +232,18 @@ bool Program::look_up() {
       return number_of(from, p.sizes);
     }));
     const Tensor list = cs::from_vector(rows);
-    keep({cs::gather(x.tensor, list, axis), std::move(result), "gather(" + x.how + ", " + std::to_string(axis) + ")"}, 0);
+    keep({cs::gather(x.tensor, list, axis), std::move(result), "gather(" + x.how + ", " + std::to_string(axis) + ")"},
+         0);
     return true;
   }
   Plain mask = Plain::fresh(DType::bool8, p.sizes);  // all elements that a mask of x's shape selects
   std::vector<std::int64_t> chosen;
   for (std::int64_t i = 0; i < p.count(); ++i)
     if ((mask[i] = chance(40)) != 0) chosen.push_back(i);
-  const Tensor tensor_mask = cs::cast(cs::from_vector(*mask.storage, cs::Shape(std::span<const std::int64_t>(p.sizes))), DType::bool8);
-  Plain result = copied(p.view({static_cast<std::int64_t>(chosen.size())}, [&](const Sizes& index) { return chosen[at(static_cast<int>(index[0]))]; }));
+  const Tensor tensor_mask =
+      cs::cast(cs::from_vector(*mask.storage, cs::Shape(std::span<const std::int64_t>(p.sizes))), DType::bool8);
+  Plain result = copied(p.view({static_cast<std::int64_t>(chosen.size())},
+                               [&](const Sizes& index) { return chosen[at(static_cast<int>(index[0]))]; }));
   keep({x.tensor.index({tensor_mask}), std::move(result), "index(" + x.how + ", mask)"}, 0);
   return true;
 }
@@ -242,7 +252,9 @@ bool Program::write() {
   Pair& x = any_mutable();
   Plain& p = x.plain;
   const double v = value(p.dtype);
-  const cs::Scalar number = p.dtype == DType::bool8 ? cs::Scalar(v != 0) : floating(p.dtype) ? cs::Scalar(v) : cs::Scalar(static_cast<std::int64_t>(v));
+  const cs::Scalar number = p.dtype == DType::bool8 ? cs::Scalar(v != 0)
+                            : floating(p.dtype)     ? cs::Scalar(v)
+                                                    : cs::Scalar(static_cast<std::int64_t>(v));
   const int kind = below(4);
   history_.push_back("write " + std::to_string(kind) + " to " + x.how);
   if (kind == 0) {
@@ -270,7 +282,8 @@ bool Program::write() {
     x.tensor += cs::scalar(number, {p.dtype});
     for (std::int64_t i = 0; i < p.count(); ++i) p[i] = as_type(p[i] + v, p.dtype);
   }
-  for (const Pair& pair : pairs_) agree({pair.tensor, pair.plain, pair.how + " after a write to " + x.how}, 1);  // views see it too
+  for (const Pair& pair : pairs_)
+    agree({pair.tensor, pair.plain, pair.how + " after a write to " + x.how}, 1);  // views see it too
   return true;
 }
 

@@ -41,7 +41,7 @@ class RnnCell {
 
   std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where = Where::current()) const;
   std::pair<Tensor, State> sequence(const Tensor& x, const State& before, Where where = Where::current()) const;
-  State zero_state(std::int64_t batch) const;
+  State zero_state(std::int64_t batch, Where where = Where::current()) const;
 
   Parameter wx, wh, b;
   CAPSTAN_FIELDS(wx, wh, b);
@@ -91,6 +91,13 @@ auto step(Cell& cell, const Tensor& x, const typename Cell::State& state, Where 
   else return cell(x, state);
 }
 
+/// The state before the first step, likewise.
+template <class Cell>
+typename Cell::State first_state(Cell& cell, std::int64_t batch, Where where) {
+  if constexpr (requires { cell.zero_state(batch, where); }) return cell.zero_state(batch, where);
+  else return cell.zero_state(batch);
+}
+
 }  // namespace detail
 
 /// Runs a cell over a sequence: [batch, time, ...] -> (outputs [batch, time, ...], final state).
@@ -103,7 +110,8 @@ std::pair<Tensor, typename Cell::State> unroll(Cell& cell, const Tensor& x,
                                                Where where = Where::current()) {
   detail::check_unroll(x, options.lengths, options.time_major, where);
   const int time_axis = options.time_major ? 0 : 1;
-  typename Cell::State state = options.initial_state ? *options.initial_state : cell.zero_state(x.size(1 - time_axis));
+  typename Cell::State state =
+      options.initial_state ? *options.initial_state : detail::first_state(cell, x.size(1 - time_axis), where);
   if constexpr (detail::RunsSequences<Cell>) {
     if (!options.lengths.defined()) {
       if (!options.time_major) return cell.sequence(x, state, where);

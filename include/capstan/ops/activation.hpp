@@ -4,7 +4,7 @@
 // All of them: floating types (DTypeError otherwise) unless the entry says more; the result is new and contiguous;
 // within 4 ULP in float32 and float64; gradients are differentiable, to any order. Where a function has a kink, the
 // entry says what its gradient is there: PyTorch's choice. At -infinity silu, mish and gelu are NaN, as 0 times infinity
-// is.
+// is; so are, at both infinities, the gradients of silu, mish and the exact gelu.
 // Defined in autograd/activation.cpp; the rules are in lib/kernels/activation_ops.hpp and parametric_ops.hpp.
 #include <cstdint>
 

@@ -123,8 +123,8 @@ Tensor atan2(const Tensor& a, const Tensor& b, Where where = Where::current());
 Tensor copysign(const Tensor& a, const Tensor& b, Where where = Where::current());
 /// sqrt(a*a + b*b) without overflow. Floating. Gradient g*a/y and g*b/y, both 0 at the origin.
 Tensor hypot(const Tensor& a, const Tensor& b, Where where = Where::current());
-/// log(exp(a) + exp(b)) without overflow. Floating. Gradient g*sigmoid(a-b) and g*sigmoid(b-a). Where the result is
-/// near 0 the error is 4 ULP of 1, not of the result.
+/// log(exp(a) + exp(b)) without overflow. Floating. Gradient g*sigmoid(a-b) and g*sigmoid(b-a), both 0 where a and b
+/// are the same infinity. Where the result is near 0 the error is 4 ULP of 1, not of the result.
 Tensor logaddexp(const Tensor& a, const Tensor& b, Where where = Where::current());
 /// The number next to a in the direction of b. float32 and float64. Not differentiable.
 Tensor nextafter(const Tensor& a, const Tensor& b, Where where = Where::current());
@@ -190,7 +190,9 @@ Tensor is_close(const Tensor& a, const Tensor& b, double relative = 1e-5, double
                 bool equal_nan = false, Where where = Where::current());
 
 /// Elements of `a` where `condition` (bool) is true, of `b` elsewhere. All three broadcast. The gradient of the side
-/// not taken is exactly 0, whatever that side's value.
+/// not taken is exactly 0, whatever that side's value. What that side was computed from may make NaN of the 0, as in
+/// PyTorch and TensorFlow: sqrt does at 0, where its slope is infinite. Keep such values out of it as well:
+/// where(x > 0, sqrt(where(x > 0, x, 1)), 0).
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = Where::current());
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = Where::current());

@@ -104,8 +104,7 @@ Tensor index_add(const Tensor& x, std::span<const Index> indices, const Tensor& 
 /// Shapes    indices [i..., m], shape [n1..nm, b...], updates [i..., b...] (ShapeError)
 Tensor scatter_nd(const Tensor& indices, const Tensor& updates, const Shape& shape, Where where = Where::current());
 /// x with those elements replaced (TensorFlow's tensor_scatter_nd_update), or with the updates added to them.
-Tensor scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates,
-                         Where where = Where::current());
+Tensor scatter_nd_update(const Tensor& x, const Tensor& indices, const Tensor& updates, Where where = Where::current());
 Tensor scatter_nd_add(const Tensor& x, const Tensor& indices, const Tensor& updates, Where where = Where::current());
 
 // --- segments ----------------------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands,
 Tensor tensordot(const Tensor& a, const Tensor& b, int axes = 2, Where where = Where::current());
 Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a, std::span<const int> axes_b,
                  Where where = Where::current());
-Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a,
-                 std::initializer_list<int> axes_b, Where where = Where::current());
+Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a, std::initializer_list<int> axes_b,
+                 Where where = Where::current());
 
 /// NumPy's dot: of vectors their inner product; else the sum over a's last axis and b's last but one (the only one of a
 /// vector); with a tensor of shape [] the plain product. Floating; gradient for both.
@@ -113,14 +113,14 @@ Tensor vector_norm(const Tensor& x, double order = 2, Axes axes = {}, ReduceOpti
 
 /// Which norm of a matrix. numpy.linalg.norm calls them 'fro', 'nuc', 1, -1, 2, -2, inf and -inf.
 enum class MatrixNorm : std::uint8_t {
-  frobenius,        ///< square root of the sum of squares
-  nuclear,          ///< sum of the singular values
-  one,              ///< largest sum of |x| down a column
-  minus_one,        ///< smallest such sum
-  two,              ///< largest singular value
-  minus_two,        ///< smallest singular value
-  infinity,         ///< largest sum of |x| along a row
-  minus_infinity,   ///< smallest such sum
+  frobenius,       ///< square root of the sum of squares
+  nuclear,         ///< sum of the singular values
+  one,             ///< largest sum of |x| down a column
+  minus_one,       ///< smallest such sum
+  two,             ///< largest singular value
+  minus_two,       ///< smallest singular value
+  infinity,        ///< largest sum of |x| along a row
+  minus_infinity,  ///< smallest such sum
 };
 
 /// Norms of the matrices in the last two axes, which go or, with keepdims, stay with size 1. Floating types.

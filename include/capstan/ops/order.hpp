@@ -116,11 +116,11 @@ struct HistogramResult {
 /// apart, by 0.5 to each side.
 ///
 /// Types   numbers; weights floating and of x's shape, or Tensor() for 1 each
-/// Throws  Error  low above high, or a limit or their difference not finite
+/// Throws  Error  low above high, a limit or their difference not finite, or bins so narrow that two edges are equal
 ///         ShapeError  bins < 1, or weights of another shape
 ///         DTypeError  bool, or weights that are not floating        DeviceError  weights on another device
-HistogramResult histogram(const Tensor& x, std::int64_t bins, double low, double high,
-                          const Tensor& weights = Tensor(), Where where = Where::current());
+HistogramResult histogram(const Tensor& x, std::int64_t bins, double low, double high, const Tensor& weights = Tensor(),
+                          Where where = Where::current());
 /// From the smallest to the largest element; [0, 1] for none. Error if they or their difference are not finite.
 HistogramResult histogram(const Tensor& x, std::int64_t bins = 10, const Tensor& weights = Tensor(),
                           Where where = Where::current());

@@ -10,7 +10,7 @@ class Axes {
  public:
   constexpr Axes() noexcept = default;
   template <std::integral T>
-  constexpr Axes(T axis) noexcept : axes_{static_cast<int>(axis)}, count_(1) {}
+  constexpr Axes(T axis) noexcept : axes_{in_int(axis)}, count_(1) {}
   Axes(std::initializer_list<int> axes, Where where = Where::current());  ///< ShapeError for more than 8
 
   explicit Axes(std::span<const int> axes, Where where = Where::current());
@@ -21,6 +21,12 @@ class Axes {
   }
 
  private:
+  /// What no int holds is out of range for every tensor.
+  template <class T>
+  static constexpr int in_int(T axis) noexcept {
+    const int value = static_cast<int>(axis);
+    return static_cast<T>(value) == axis ? value : INT32_MAX;
+  }
   int axes_[kMaxRank] = {};
   int count_ = -1;
 };

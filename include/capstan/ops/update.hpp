@@ -21,7 +21,8 @@ struct AdamUpdate {
 // All parameters at once. The spans have equal lengths (ShapeError); an undefined gradient leaves its parameter and
 // state alone; gradients have the shapes, types and devices of their parameters (ShapeError, DTypeError, DeviceError);
 // parameters and states are contiguous (ShapeError). If one does not fit, nothing has changed. Counts as a write to
-// the parameters; never recorded.
+// parameters and states; never recorded, and as for other changes in place no tape may follow them as results of
+// operations (TapeError).
 //
 // Gradients held as row slices (sparse.hpp) are used as they are: nothing of the parameter's size is made. The result is
 // that of the whole gradient, zeros included. With `lazy`, rows that have no slice keep their value and their state, as

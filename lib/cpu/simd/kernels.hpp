@@ -52,8 +52,8 @@ template <class T> struct FloatKernels {
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   // sums of x - shift and of its square, in double: of one row; added to those of each column
   void (*spread)(const T* x, T shift, std::int64_t count, double* first, double* second);
-  void (*spread_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
-                      std::int64_t count, double* first, double* second);
+  void (*spread_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts, std::int64_t count,
+                      double* first, double* second);
   void (*max_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   void (*min_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   T (*logsumexp)(const T* x, std::int64_t count);
@@ -65,6 +65,8 @@ template <class T> struct FloatKernels {
   void (*scaled_exp)(const T* x, T shift, T scale, T* out, std::int64_t count);
   /// to[i * to_row + j] = from[j * from_row + i] for i and j below 16
   void (*transpose_tile)(const T* from, std::int64_t from_row, T* to, std::int64_t to_row);
+  /// to [count, width] = the rows that begin at from[offsets[i]]
+  void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
   void (*rnn_forward)(const RnnRows<T>& r);
   void (*rnn_backward)(const RnnRows<T>& r);

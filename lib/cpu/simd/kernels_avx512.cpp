@@ -4,10 +4,10 @@
 #define CAPSTAN_ISA avx512
 #define CAPSTAN_ISA_XSIMD avx512bw
 #include "lib/cpu/simd/lanes.hpp"
-#include "lib/cpu/simd/precise.hpp"
-#include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/loops.hpp"
+#include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/table.hpp"
 
 namespace capstan::on_cpu {

@@ -250,6 +250,39 @@ template <class T> void transpose_tile(const T* from, std::int64_t from_row, T* 
   for (int i = 0; i < 16; ++i) std::memcpy(to + i * to_row, tile[i], sizeof tile[i]);
 }
 
+template <class T> CAPSTAN_INLINE void copy_row(const T* from, T* to, std::int64_t width) {
+  using L = Lanes<T>;
+  constexpr std::int64_t kSize = L::size;
+  std::int64_t i = 0;
+  for (; i + 4 * kSize <= width; i += 4 * kSize) {
+    const L a = L::load(from + i), b = L::load(from + i + kSize);
+    const L c = L::load(from + i + 2 * kSize), d = L::load(from + i + 3 * kSize);
+    a.store(to + i), b.store(to + i + kSize);
+    c.store(to + i + 2 * kSize), d.store(to + i + 3 * kSize);
+  }
+  for (; i + kSize <= width; i += kSize) L::load(from + i).store(to + i);
+  if (i < width && width >= kSize) L::load(from + width - kSize).store(to + width - kSize);
+  else
+    for (; i < width; ++i) to[i] = from[i];
+}
+
+/// Rows that stand anywhere: nothing but this tells the processor where the next ones are.
+template <class T>
+void copy_rows(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width) {
+  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t kLinesAhead = 48, kMostRows = 16, kMostLines = 16;
+  const std::int64_t lines = (width + kLine - 1) / kLine, rows = kLinesAhead / (lines > 0 ? lines : 1);
+  const std::int64_t ahead = rows < 2 ? 2 : rows > kMostRows ? kMostRows : rows;
+  const std::int64_t fetched = lines < kMostLines ? width : kMostLines * kLine;  // it goes on by itself
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) {
+      const T* next = from + offsets[i + ahead];
+      for (std::int64_t k = 0; k < fetched; k += kLine) __builtin_prefetch(next + k);
+    }
+    copy_row(from + offsets[i], to + i * width, width);
+  }
+}
+
 // --- optimizers ---
 
 template <class T>

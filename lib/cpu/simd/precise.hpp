@@ -96,8 +96,7 @@ template <class F> CAPSTAN_INLINE Precise mend_far(Precise fast, Precise x, F li
 /// Sine and cosine of x - k*pi/2, k the nearest whole number. Two parts of pi/2 (fdlibm's): k times the first is exact.
 struct Turn {
   Precise sine, cosine, k;
-  CAPSTAN_INLINE explicit Turn(Precise x)
-      : sine(0), cosine(0), k(nearest(x * Precise(0.63661977236758134))) {
+  CAPSTAN_INLINE explicit Turn(Precise x) : sine(0), cosine(0), k(nearest(x * Precise(0.63661977236758134))) {
     const Precise r = (x - k * Precise(1.57079632673412561417)) - k * Precise(6.07710050650619224932e-11), z = r * r;
     sine = r * polynomial(z, 1.0, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800);
     cosine = polynomial(z, 1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600);
