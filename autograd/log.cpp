@@ -101,9 +101,7 @@ Log& Log::of_this_thread() {
   return *this_threads_log;
 }
 
-std::uint32_t Log::find(const TensorImpl& tensor) const noexcept {
-  const std::uint64_t serial = tensor.serial.load(std::memory_order_relaxed);
-  if (serial == 0) return kNoSlot;
+std::uint32_t Log::find_in_runs(const TensorImpl& tensor, std::uint64_t serial) const noexcept {
   auto next = runs_.end();  // the first run above it; runs come in ascending order
   if (!runs_.empty() && serial < runs_.back().first_serial) {
     const auto above = [](std::uint64_t wanted, const Run& run) { return wanted < run.first_serial; };

@@ -89,7 +89,16 @@ class Log {
   static Log* of_this_thread_if_any() noexcept;
 
   /// The slot of a tensor, or kNoSlot.
-  std::uint32_t find(const TensorImpl& tensor) const noexcept;
+  std::uint32_t find(const TensorImpl& tensor) const noexcept {
+    const std::uint64_t serial = tensor.serial.load(std::memory_order_relaxed);
+    if (serial == 0) return kNoSlot;
+    if (!runs_.empty()) {  // as a rule it is in the last run
+      const std::uint64_t offset = serial - runs_.back().first_serial;
+      if (offset < slots.size() - runs_.back().first_slot)
+        return runs_.back().first_slot + static_cast<std::uint32_t>(offset);
+    }
+    return find_in_runs(tensor, serial);
+  }
   /// The slot of a tensor, made now if it has none, with the bits added.
   std::uint32_t follow(TensorImpl& tensor, TapeBits tapes);
   TapeBits tapes_of(const TensorImpl& tensor) const noexcept;
@@ -137,6 +146,7 @@ class Log {
   GradientWork* spare_work = nullptr;  // buffers of the last gradient, for the next
 
  private:
+  std::uint32_t find_in_runs(const TensorImpl& tensor, std::uint64_t serial) const noexcept;
   struct Room {
     Arena::Mark before;
     std::byte* payload;

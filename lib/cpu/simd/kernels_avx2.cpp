@@ -3,12 +3,15 @@
 
 #define CAPSTAN_ISA avx2
 #define CAPSTAN_ISA_XSIMD fma3<xsimd::avx2>
+// each stands on those before it
+// clang-format off
 #include "lib/cpu/simd/lanes.hpp"
-#include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/precise.hpp"
-#include "lib/cpu/simd/products.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
+#include "lib/cpu/simd/loops.hpp"
+#include "lib/cpu/simd/products.hpp"
 #include "lib/cpu/simd/table.hpp"
+// clang-format on
 
 namespace capstan::on_cpu {
 
