@@ -1,7 +1,6 @@
 #include "autograd/debug_values.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 
@@ -9,50 +8,9 @@
 #include <capstan/tape.hpp>
 
 #include "autograd/ops.hpp"
-#include "lib/base/parallel.hpp"
 
 namespace capstan::autograd {
 namespace {
-
-constexpr std::int64_t kGrain = 1 << 16;  // elements that are scanned faster than a thread wakes
-
-/// The bits of a floating type: all but the sign, and the lowest bit of the exponent.
-template <class Bits>
-struct Layout {
-  Bits magnitude, exponent_one;
-};
-
-/// A magnitude with an exponent of ones, plus one in the exponent, overflows into the sign's place; one less than that
-/// leaves infinity (which has no bits below the exponent) just short of it.
-template <class Bits>
-bool any_overflows(const Bits* values, std::int64_t count, Bits magnitude, Bits add) noexcept {
-  Bits seen = 0;
-  for (std::int64_t i = 0; i < count; ++i)
-    seen = static_cast<Bits>(seen | static_cast<Bits>((values[i] & magnitude) + add));
-  return (seen >> (8 * sizeof(Bits) - 1)) != 0;
-}
-
-template <class Bits>
-bool scan(const TensorImpl& x, Bad kind, Layout<Bits> layout) noexcept {
-  const Bits* values = x.as<Bits>();
-  const auto add = static_cast<Bits>(kind == Bad::nan ? layout.exponent_one - 1 : layout.exponent_one);
-  if (x.numel() <= kGrain) return any_overflows(values, x.numel(), layout.magnitude, add);
-  std::atomic<bool> found{false};
-  base::parallel_for(x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    if (any_overflows(values + begin, end - begin, layout.magnitude, add)) found.store(true, std::memory_order_relaxed);
-  });
-  return found.load(std::memory_order_relaxed);
-}
-
-/// The same for elements that stand one behind the other on the host.
-bool scan_packed(const TensorImpl& x, Bad kind) noexcept {
-  switch (x.dtype) {
-    case DType::float64: return scan<std::uint64_t>(x, kind, {~std::uint64_t{0} >> 1, std::uint64_t{1} << 52});
-    case DType::float16: return scan<std::uint16_t>(x, kind, {0x7FFF, 0x0400});
-    case DType::bfloat16: return scan<std::uint16_t>(x, kind, {0x7FFF, 0x0080});
-    default: return scan<std::uint32_t>(x, kind, {0x7FFFFFFFu, 0x00800000u});
-  }
-}
 
 /// x without the axes that show one element many times.
 Tensor unstretched(const Tensor& x, Where where) {
@@ -81,8 +39,10 @@ Tensor distinct_elements(const Tensor& x, Where where) {
 
 bool has_bad(const Tensor& x, Bad kind, Where where) {
   const TensorImpl& impl = *x.impl();
-  if (impl.contiguous && !has_row_slices(x) && impl.device().kind == DeviceKind::cpu) return scan_packed(impl, kind);
-  return scan_packed(*distinct_elements(x, where).impl(), kind);
+  const bool infinite = kind == Bad::nan_or_infinity;
+  if (impl.contiguous && !has_row_slices(x)) return core::backend_of(impl.device(), where).any_bad(impl, infinite);
+  const Tensor packed = distinct_elements(x, where);
+  return core::backend_of(packed.impl()->device(), where).any_bad(*packed.impl(), infinite);
 }
 
 Figures figures_of(const Tensor& x, Where where) {

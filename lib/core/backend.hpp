@@ -72,6 +72,8 @@ struct Backend {
   // rows with two numbers; what their gradients need besides is the input
   void (*parametric)(int op, double p, double q, const TensorImpl& x, TensorImpl& out);
   void (*parametric_backward)(int op, double p, double q, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
+  /// Whether a contiguous floating tensor holds NaN, or with `infinite` also infinity.
+  bool (*any_bad)(const TensorImpl& x, bool infinite);
   void (*predicate)(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);                   // of any type
   void (*bitwise)(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);  // integers, bool
   void (*compare)(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);

@@ -20,6 +20,7 @@ void parametric(int op, double p, double q, const TensorImpl& x, TensorImpl& out
 void parametric_backward(int op, double p, double q, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
 void accumulate(TensorImpl& a, const TensorImpl& b);
 // compare.cpp
+bool any_bad(const TensorImpl& x, bool infinite);
 void predicate(kernels::Predicate op, const TensorImpl& x, TensorImpl& out);
 void bitwise(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);

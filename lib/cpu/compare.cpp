@@ -1,9 +1,11 @@
 // Comparisons, questions, logic, bits, and selection by a condition.
+#include <atomic>
 #include <type_traits>
 
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -107,6 +109,35 @@ void bits(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorI
 }
 
 }  // namespace
+
+namespace {
+
+/// Of a 16-bit type, whose infinity has these bits.
+bool any_bad_half(const std::uint16_t* x, std::int64_t count, unsigned infinity, bool infinite) {
+  const unsigned limit = infinite ? infinity : infinity + 1;
+  unsigned bad = 0;
+  for (std::int64_t i = 0; i < count; ++i) bad |= (x[i] & 0x7FFFu) >= limit ? 1u : 0u;
+  return bad != 0;
+}
+
+}  // namespace
+
+bool any_bad(const TensorImpl& x, bool infinite) {
+  const auto look = [&](std::int64_t begin, std::int64_t count) {
+    switch (x.dtype) {
+      case DType::float16: return any_bad_half(x.as<std::uint16_t>() + begin, count, 0x7C00, infinite);
+      case DType::bfloat16: return any_bad_half(x.as<std::uint16_t>() + begin, count, 0x7F80, infinite);
+      case DType::float64: return simd().f64.any_bad(x.as<double>() + begin, count, infinite);
+      default: return simd().f32.any_bad(x.as<float>() + begin, count, infinite);
+    }
+  };
+  if (x.numel() <= kCheapGrain) return look(0, x.numel());
+  std::atomic<bool> found{false};
+  base::parallel_for(x.numel(), kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
+    if (look(begin, end - begin)) found.store(true, std::memory_order_relaxed);
+  });
+  return found.load(std::memory_order_relaxed);
+}
 
 void predicate(kernels::Predicate op, const TensorImpl& x, TensorImpl& out) {
   using kernels::Predicate;

@@ -66,6 +66,8 @@ template <class T> struct FloatKernels {
   /// to[i * to_row + j] = from[j * from_row + i] for i and j below 16
   void (*transpose_tile)(const T* from, std::int64_t from_row, T* to, std::int64_t to_row);
   /// to [count, width] = the rows that begin at from[offsets[i]]
+  /// Whether a value is NaN, or with `infinite` also whether one is infinite.
+  bool (*any_bad)(const T* x, std::int64_t count, bool infinite);
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
   void (*rnn_forward)(const RnnRows<T>& r);

@@ -250,6 +250,31 @@ template <class T> void transpose_tile(const T* from, std::int64_t from_row, T* 
   for (int i = 0; i < 16; ++i) std::memcpy(to + i * to_row, tile[i], sizeof tile[i]);
 }
 
+/// 0 * x is 0 for every number, and NaN for NaN and infinity.
+template <class T> bool any_bad(const T* x, std::int64_t count, bool infinite) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 8;
+  L first(0), second(0);
+  const auto look = [&](L value, L & seen) __attribute__((always_inline)) {
+    seen = infinite ? fma(L(0), value, seen) : seen + select(value == value, L(0), value);
+  };
+  std::int64_t i = 0;
+  if (count >= kRegisters * L::size) {
+    L seen[kRegisters];
+    for (auto& part : seen) part = L(0);
+    for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
+      for (int r = 0; r < kRegisters; ++r) look(L::load(x + i + r * L::size), seen[r]);
+    for (int r = 0; r < kRegisters; r += 2) first = first + seen[r], second = second + seen[r + 1];
+  }
+  for (; i + 2 * L::size <= count; i += 2 * L::size) {
+    look(L::load(x + i), first);
+    look(L::load(x + i + L::size), second);
+  }
+  for (; i < count; i += L::size) look(load_part(x + i, count - i < L::size ? count - i : L::size), first);
+  const T total = add_lanes(first + second);
+  return total != total;
+}
+
 template <class T> CAPSTAN_INLINE void copy_row(const T* from, T* to, std::int64_t width) {
   using L = Lanes<T>;
   constexpr std::int64_t kSize = L::size;

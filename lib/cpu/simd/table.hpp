@@ -25,6 +25,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .log_softmax_backward = &log_softmax_backward<T>,
       .scaled_exp = &scaled_exp<T>,
       .transpose_tile = &transpose_tile<T>,
+      .any_bad = &any_bad<T>,
       .copy_rows = &copy_rows<T>,
       .small_gemm = &small_gemm<T>,
       .rnn_forward = &rnn_forward<T>,
