@@ -26,7 +26,8 @@ struct Position {
   std::int64_t value;
   Where where;
   template <std::integral T>
-  Position(T v, Where w = Where::current()) noexcept : value(static_cast<std::int64_t>(v)), where(w) {}
+  requires(!std::is_same_v<T, bool>) Position(T v, Where w = Where::current())
+  noexcept : value(static_cast<std::int64_t>(v)), where(w) {}
 };
 
 struct IndexPutOptions {
@@ -232,7 +233,9 @@ class Index {
  public:
   enum class Kind : std::uint8_t { integer, range, new_axis, dots, tensor };
   template <std::integral T>
-  constexpr Index(T position) noexcept : range_{static_cast<std::int64_t>(position), 0, 1}, kind_(Kind::integer) {}
+  requires(!std::is_same_v<T, bool>)  // a single bool would be a mask in NumPy: write Tensor(true)
+      constexpr Index(T position) noexcept
+      : range_{static_cast<std::int64_t>(position), 0, 1}, kind_(Kind::integer) {}
   constexpr Index(Range r) noexcept : range_(r), kind_(Kind::range) {}
   constexpr Index(All) noexcept : kind_(Kind::range) {}
   constexpr Index(NewAxis) noexcept : kind_(Kind::new_axis) {}

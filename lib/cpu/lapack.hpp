@@ -92,9 +92,9 @@ CAPSTAN_LAPACK_ROUTINES(float, s)
 CAPSTAN_LAPACK_ROUTINES(double, d)
 #undef CAPSTAN_LAPACK_ROUTINES
 
-/// A size as LAPACK takes it.
+/// A size as LAPACK takes it. A negative one is a workspace whose length LAPACK computed beyond its integers.
 inline int to_int(std::int64_t size) {
-  if (size > std::numeric_limits<int>::max())
+  if (size < 0 || size > std::numeric_limits<int>::max())
     base::fail<BackendError>(Where::current(), "LAPACK: a size or workspace is ", size,
                              "; it takes those below 2^31 only.");
   return static_cast<int>(size);
@@ -103,6 +103,7 @@ inline int to_int(std::int64_t size) {
 template <class T>
 std::int64_t work_length(T asked) {
   const double length = static_cast<double>(asked);
+  if (length < 0) return to_int(-1);  // throws
   return static_cast<std::int64_t>(length + length * static_cast<double>(std::numeric_limits<T>::epsilon())) + 1;
 }
 
