@@ -6,56 +6,107 @@ namespace tests {
 
 using namespace capstan;
 
-#define UNARY(function)                                             \
-  {                                                                 \
-#function, [](const Tensor& x) { return capstan::function(x); } \
-  }
-#define BINARY(function)                                                                \
-  {                                                                                     \
-#function, [](const Tensor& a, const Tensor& b) { return capstan::function(a, b); } \
-  }
+// one a line
+// clang-format off
+#define UNARY(function) {#function, [](const Tensor& x) { return capstan::function(x); }}
+#define BINARY(function) {#function, [](const Tensor& a, const Tensor& b) { return capstan::function(a, b); }}
 
 const std::map<std::string, UnaryFunction>& unary_functions() {
   static const std::map<std::string, UnaryFunction> functions = {
-      UNARY(abs),          UNARY(acos),        UNARY(acosh),
-      UNARY(asin),         UNARY(asinh),       UNARY(atan),
-      UNARY(atanh),        UNARY(cbrt),        UNARY(ceil),
-      UNARY(cos),          UNARY(cosh),        UNARY(digamma),
-      UNARY(erf),          UNARY(erfc),        UNARY(erfinv),
-      UNARY(exp),          UNARY(exp2),        UNARY(expm1),
-      UNARY(floor),        UNARY(gelu),        {"gelu_tanh", [](const Tensor& x) { return gelu(x, GeluForm::tanh); }},
-      UNARY(hard_sigmoid), UNARY(hard_swish),  UNARY(lgamma),
-      UNARY(log),          UNARY(log10),       UNARY(log1p),
-      UNARY(log2),         UNARY(log_sigmoid), UNARY(logit),
-      UNARY(mish),         UNARY(neg),         UNARY(reciprocal),
-      UNARY(relu),         UNARY(relu6),       UNARY(round),
-      UNARY(rsqrt),        UNARY(selu),        UNARY(sigmoid),
-      UNARY(sign),         UNARY(silu),        UNARY(sin),
-      UNARY(sinh),         UNARY(softsign),    UNARY(sqrt),
-      UNARY(square),       UNARY(tan),         UNARY(tanh),
-      UNARY(tanh_shrink),  UNARY(trunc),
+      UNARY(abs),
+      UNARY(acos),
+      UNARY(acosh),
+      UNARY(asin),
+      UNARY(asinh),
+      UNARY(atan),
+      UNARY(atanh),
+      UNARY(cbrt),
+      UNARY(ceil),
+      UNARY(cos),
+      UNARY(cosh),
+      UNARY(digamma),
+      UNARY(erf),
+      UNARY(erfc),
+      UNARY(erfinv),
+      UNARY(exp),
+      UNARY(exp2),
+      UNARY(expm1),
+      UNARY(floor),
+      UNARY(gelu),
+      {"gelu_tanh", [](const Tensor& x) { return gelu(x, GeluForm::tanh); }},
+      UNARY(hard_sigmoid),
+      UNARY(hard_swish),
+      UNARY(lgamma),
+      UNARY(log),
+      UNARY(log10),
+      UNARY(log1p),
+      UNARY(log2),
+      UNARY(log_sigmoid),
+      UNARY(logit),
+      UNARY(mish),
+      UNARY(neg),
+      UNARY(reciprocal),
+      UNARY(relu),
+      UNARY(relu6),
+      UNARY(round),
+      UNARY(rsqrt),
+      UNARY(selu),
+      UNARY(sigmoid),
+      UNARY(sign),
+      UNARY(silu),
+      UNARY(sin),
+      UNARY(sinh),
+      UNARY(softsign),
+      UNARY(sqrt),
+      UNARY(square),
+      UNARY(tan),
+      UNARY(tanh),
+      UNARY(tanh_shrink),
+      UNARY(trunc),
   };
   return functions;
 }
 
 const std::map<std::string, UnaryFunction>& parametric_functions() {
   static const std::map<std::string, UnaryFunction> functions = {
-      UNARY(celu),        UNARY(elu),        UNARY(hard_shrink),
-      UNARY(hard_tanh),   UNARY(leaky_relu), {"polygamma", [](const Tensor& x) { return polygamma(1, x); }},
-      UNARY(soft_shrink), UNARY(softplus),   {"threshold", [](const Tensor& x) { return threshold(x, 0.5, -2); }},
+      UNARY(celu),
+      UNARY(elu),
+      UNARY(hard_shrink),
+      UNARY(hard_tanh),
+      UNARY(leaky_relu),
+      {"polygamma", [](const Tensor& x) { return polygamma(1, x); }},
+      UNARY(soft_shrink),
+      UNARY(softplus),
+      {"threshold", [](const Tensor& x) { return threshold(x, 0.5, -2); }},
   };
   return functions;
 }
 
 const std::map<std::string, BinaryFunction>& binary_functions() {
   static const std::map<std::string, BinaryFunction> functions = {
-      BINARY(add),  BINARY(atan2),     BINARY(copysign), BINARY(div),       BINARY(floor_divide), BINARY(fmax),
-      BINARY(fmin), BINARY(fmod),      BINARY(hypot),    BINARY(logaddexp), BINARY(maximum),      BINARY(minimum),
-      BINARY(mul),  BINARY(nextafter), BINARY(pow),      BINARY(remainder), BINARY(sub),          BINARY(xlogy),
+      BINARY(add),
+      BINARY(atan2),
+      BINARY(copysign),
+      BINARY(div),
+      BINARY(floor_divide),
+      BINARY(fmax),
+      BINARY(fmin),
+      BINARY(fmod),
+      BINARY(hypot),
+      BINARY(logaddexp),
+      BINARY(maximum),
+      BINARY(minimum),
+      BINARY(mul),
+      BINARY(nextafter),
+      BINARY(pow),
+      BINARY(remainder),
+      BINARY(sub),
+      BINARY(xlogy),
   };
   return functions;
 }
 
+// clang-format on
 #undef UNARY
 #undef BINARY
 
