@@ -7,14 +7,9 @@ namespace capstan {
 
 using autograd::backend_of;
 using autograd::Replay;
+using autograd::with_size;
 
 namespace {
-
-Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where) {
-  std::int64_t sizes[kMaxRank];
-  for (int i = 0; i < shape.rank(); ++i) sizes[i] = i == axis ? size : shape[i];
-  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(shape.rank())), where);
-}
 
 /// An unrecorded view of positions begin .. begin+size-1 along an axis.
 Tensor part_of(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, Where where) {

@@ -18,6 +18,12 @@ Tensor converted(const Tensor& x, DType dtype, Where where) {
   return result;
 }
 
+Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where) {
+  std::int64_t sizes[kMaxRank];
+  for (int i = 0; i < shape.rank(); ++i) sizes[i] = i == axis ? size : shape[i];
+  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(shape.rank())), where);
+}
+
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   if (x.shape() == shape) return x;
   int axes[kMaxRank];

@@ -27,6 +27,8 @@ inline Tensor result_like(const TensorImpl& x, Where where) { return result_like
 Tensor dense(const Tensor& x, Where where);
 /// x, or a copy in another type; no tape sees it.
 Tensor converted(const Tensor& x, DType dtype, Where where);
+/// A shape with another size of one axis.
+Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where);
 /// Sums x over the axes that broadcasting to x's shape from `shape` has stretched.
 Tensor sum_to(const Tensor& x, const Shape& shape, Where where);
 /// Stretches a reduced gradient back: `mask` has a bit for each axis that was reduced without keeping it.

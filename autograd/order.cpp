@@ -11,6 +11,7 @@ namespace capstan {
 using autograd::backend_of;
 using autograd::note;
 using autograd::record;
+using autograd::with_size;
 
 namespace autograd {
 
@@ -38,12 +39,6 @@ namespace {
 bool needs_indices(const Tensor& x) {
   const Tensor* const inputs[] = {&x};
   return is_floating(x.impl()->dtype) && autograd::followers(inputs) != 0;
-}
-
-Shape with_size(const Shape& shape, int axis, std::int64_t size, Where where) {
-  std::int64_t sizes[kMaxRank];
-  for (int i = 0; i < shape.rank(); ++i) sizes[i] = i == axis ? size : shape[i];
-  return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(shape.rank())), where);
 }
 
 Shape without_axis(const Shape& shape, int axis, Where where) {

@@ -61,7 +61,49 @@ struct TrainingStep {
   }
 };
 
+/// The same work while every result is checked for NaN and infinity.
+template <class Work>
+struct Checked {
+  Work work;
+  void operator()() {
+    const cs::debug::NumericsScope checked;
+    work();
+  }
+};
+
+/// A step of 48 layers in 16 regions, each kept by the tape or run again for the gradient.
+template <bool kRecomputed>
+struct DeepStep {
+  std::vector<cs::Tensor> weights;
+  cs::Tensor x;
+
+  DeepStep() {
+    cs::Rng rng(1);
+    x = cs::normal({256, 512}, rng);
+    for (int i = 0; i < 48; ++i) weights.push_back(cs::Parameter(cs::normal({512, 512}, 0, 0.04, rng)));
+  }
+
+  void operator()() const {
+    cs::GradientTape tape;
+    cs::Tensor h = x;
+    for (std::size_t region = 0; region < weights.size(); region += 3) {
+      const auto layers = [this, region](const cs::Tensor& t) {
+        cs::Tensor y = t;
+        for (std::size_t i = region; i < region + 3; ++i) y = cs::tanh(cs::matmul(y, weights[i])) + 0.01 * y;
+        return y;
+      };
+      h = kRecomputed ? cs::recompute(layers, h) : layers(h);
+    }
+    tape.gradient(cs::sum(h), weights);
+  }
+};
+
 void training_rows() {
+  row("chain_32_checked", [] { return Checked<Chain>(); });
+  row("parity_step_checked", [] { return Checked<TrainingStep<LayerNet>>(); });
+  row("parity_step_hand_checked", [] { return Checked<TrainingStep<HandNet>>(); });
+  row("deep_step", [] { return DeepStep<false>(); });
+  row("deep_step_recomputed", [] { return DeepStep<true>(); });
   row("chain_32_backward", [] { return Chain(); });
   row("parity_step", [] { return TrainingStep<LayerNet>(); });
   row("parity_step_hand", [] { return TrainingStep<HandNet>(); });

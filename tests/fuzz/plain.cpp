@@ -97,7 +97,18 @@ double spacing(double x, DType dtype) {
   return std::ldexp(1.0, std::max(x == 0 ? least : exponent - bits, least));
 }
 
-DType promoted(DType a, DType b) { return a == b ? a : capstan::promote(a, b); }
+bool mixes(DType a, DType b) {
+  return a == b || (floating(a) && floating(b)) ||
+         (!floating(a) && !floating(b) && a != DType::bool8 && b != DType::bool8);
+}
+
+DType promoted(DType a, DType b) {
+  if (a == b) return a;
+  const auto either = [=](DType type) { return a == type || b == type; };
+  if (floating(a)) return either(DType::float64) ? DType::float64 : DType::float32;
+  if (either(DType::int64)) return DType::int64;
+  return either(DType::int32) ? DType::int32 : DType::int16;  // of two of int8, uint8, int16
+}
 
 bool broadcast(const Sizes& a, const Sizes& b, Sizes& result) {
   const std::size_t rank = std::max(a.size(), b.size());

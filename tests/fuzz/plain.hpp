@@ -16,6 +16,7 @@ using capstan::DType;
 using Sizes = std::vector<std::int64_t>;
 
 std::int64_t count_of(const Sizes& sizes);
+inline constexpr std::int64_t kMostElements = 4000;  ///< of one tensor
 
 /// Views share `storage` and differ in `places`, row-major.
 struct Plain {
@@ -42,8 +43,10 @@ void for_each_index(const Sizes& sizes, const std::function<void(const Sizes&)>&
 double as_type(double x, DType dtype);
 /// The distance of neighbouring numbers of the type at x; 0 for integers.
 double spacing(double x, DType dtype);
-DType promoted(DType a, DType b);
 bool floating(DType dtype);
+/// Whether the Array API's table has a common type, and which (with NumPy's rules for the 16-bit floating types).
+bool mixes(DType a, DType b);
+DType promoted(DType a, DType b);
 
 /// NumPy's broadcasting: the common sizes, empty optional-like flag false if there are none.
 bool broadcast(const Sizes& a, const Sizes& b, Sizes& result);

@@ -15,7 +15,6 @@ using cs::Tensor;
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr std::int64_t kMostElements = 4000;
 
 cs::Shape shape_of(const Sizes& sizes) { return cs::Shape(std::span<const std::int64_t>(sizes)); }
 
@@ -100,11 +99,6 @@ const Comparison comparisons[] = {
     {"greater_equal", [](const Tensor& a, const Tensor& b) { return a >= b; },
      [](double a, double b) { return a >= b; }, false},
 };
-
-bool mixes(DType a, DType b) {
-  return a == b || (floating(a) && floating(b)) ||
-         (!floating(a) && !floating(b) && a != DType::bool8 && b != DType::bool8);
-}
 
 /// Integers grow without bound in chains; beyond this the reference's doubles would not be exact.
 bool small(const Plain& x, double most) {

@@ -11,8 +11,6 @@ using cs::Tensor;
 
 namespace {
 
-constexpr std::int64_t kMostElements = 4000;
-
 cs::ShapeRequest request(const Sizes& sizes) { return cs::Shape(std::span<const std::int64_t>(sizes)); }
 
 Plain copied(const Plain& x) {
@@ -22,12 +20,6 @@ Plain copied(const Plain& x) {
 }
 
 std::size_t at(int axis) { return static_cast<std::size_t>(axis); }
-
-/// Element i of a tensor by reading, whatever its type.
-bool mixes(DType a, DType b) {
-  return a == b || (floating(a) && floating(b)) ||
-         (!floating(a) && !floating(b) && a != DType::bool8 && b != DType::bool8);
-}
 
 }  // namespace
 
