@@ -1,56 +1,27 @@
 // Medians and quantiles: a sort and what stands at a few positions of it, all in public operations.
+#include <algorithm>
 #include <cmath>
 
 #include <capstan/create.hpp>
 #include <capstan/ops/order.hpp>
 
-#include "autograd/ops.hpp"
+#include "autograd/reducing.hpp"
 
 namespace capstan {
 namespace {
 
 /// The reduced axes last and made one: [kept..., count].
-struct Flattened {
-  Tensor rows;
-  Shape result;  // without them, or with size 1 for each if they are kept
-  std::int64_t count = 1;
-};
-
-unsigned mask_of(const char* op, const TensorImpl& x, const Axes& axes, Where where) {
-  if (axes.every()) return (1u << x.rank()) - 1;
-  unsigned mask = 0;
-  for (const int axis : axes.list()) {
-    const unsigned bit = 1u << core::normalize_axis(op, axis, x.rank(), where);
-    if (mask & bit)
-      base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
-    mask |= bit;
-  }
-  return mask;
-}
-
-Flattened flattened(const char* op, const Tensor& x, const Axes& axes, bool keepdims, Where where) {
-  const TensorImpl& impl = *x.impl();
-  const unsigned mask = mask_of(op, impl, axes, where);
-  Flattened flat;
+Tensor rows_of(const Tensor& x, const autograd::Plan& plan, Where where) {
   int order[kMaxRank];
-  std::int64_t row_sizes[kMaxRank + 1], result_sizes[kMaxRank];
-  std::size_t placed = 0, kept = 0, results = 0;
-  for (int axis = 0; axis < impl.rank(); ++axis) {
-    const bool reduced = (mask >> axis & 1u) != 0;
-    if (reduced) flat.count *= impl.shape[axis];
-    else order[placed++] = axis, row_sizes[kept++] = impl.shape[axis];
-    if (!reduced || keepdims) result_sizes[results++] = reduced ? 1 : impl.shape[axis];
-  }
-  if (flat.count == 0)
-    base::fail<ShapeError>(where, op, ": shape ", impl.shape,
-                           " has no elements to reduce; each reduced axis must have size 1 or more.");
-  for (int axis = 0; axis < impl.rank(); ++axis)
-    if (mask >> axis & 1u) order[placed++] = axis;
-  row_sizes[kept++] = flat.count;
-  const Shape rows(std::span<const std::int64_t>(row_sizes, kept), where);
-  flat.result = Shape(std::span<const std::int64_t>(result_sizes, results), where);
-  flat.rows = reshape(permute(x, std::span<const int>(order, placed), where), rows, where);
-  return flat;
+  std::size_t placed = 0;
+  for (const unsigned reduced : {0u, 1u})
+    for (int axis = 0; axis < x.rank(); ++axis)
+      if ((plan.mask >> axis & 1u) == reduced) order[placed++] = axis;
+  std::int64_t sizes[kMaxRank + 1];
+  std::copy(plan.kept.begin(), plan.kept.end(), sizes);
+  sizes[plan.kept.rank()] = plan.count;
+  const Shape rows(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(plan.kept.rank()) + 1), where);
+  return reshape(permute(x, std::span<const int>(order, placed), where), rows, where);
 }
 
 /// The two neighbours of each quantile, and how far it stands from the lower one: 0 .. 1.
@@ -107,19 +78,20 @@ Tensor quantiles_of(const char* op, const Tensor& x, std::span<const double> qua
   for (const double q : quantiles)
     if (!(q >= 0 && q <= 1)) base::fail<Error>(where, op, ": q is ", q, "; it must be in [0, 1].");
   const autograd::Rollback rollback;
-  const Flattened flat = flattened(op, x, axes, options.keepdims, where);
-  const Tensor sorted = sort(flat.rows, -1, {}, where);
-  const Neighbours neighbours = neighbours_of(quantiles, flat.count, options.method);
+  const autograd::Plan plan(op, *x.impl(), axes, {.keepdims = options.keepdims}, where);
+  autograd::refuse_empty(op, *x.impl(), plan, where);
+  const Tensor sorted = sort(rows_of(x, plan, where), -1, {}, where);
+  const Neighbours neighbours = neighbours_of(quantiles, plan.count, options.method);
   Tensor value = between_neighbours(sorted, neighbours, options.method, where);
-  const Tensor last = narrow(sorted, -1, flat.count - 1, 1, where);  // NaN if there is one
+  const Tensor last = narrow(sorted, -1, plan.count - 1, 1, where);  // NaN if there is one
   value = capstan::where(not_equal(last, last, where), last, value, where);
-  if (!listed) return reshape(value, flat.result, where);
+  if (!listed) return reshape(value, plan.result, where);
 
   int order[kMaxRank];
   for (int i = 0; i < value.rank(); ++i) order[i] = i == 0 ? value.rank() - 1 : i - 1;
   std::int64_t sizes[kMaxRank + 1] = {static_cast<std::int64_t>(quantiles.size())};
   std::size_t rank = 1;
-  for (const std::int64_t size : flat.result) sizes[rank++] = size;
+  for (const std::int64_t size : plan.result) sizes[rank++] = size;
   return reshape(permute(value, std::span<const int>(order, static_cast<std::size_t>(value.rank())), where),
                  Shape(std::span<const std::int64_t>(sizes, rank), where), where);
 }

@@ -3,7 +3,7 @@
 #include <capstan/create.hpp>
 #include <capstan/ops/index.hpp>
 
-#include "autograd/ops.hpp"
+#include "autograd/reducing.hpp"
 
 namespace capstan {
 
@@ -94,13 +94,7 @@ Tensor repeat(const Tensor& x, const Tensor& counts, int axis, Where where) {
 
 Tensor flip(const Tensor& x, Axes axes, Where where) {
   const TensorImpl& impl = core::defined("flip", x, where);
-  unsigned mask = axes.every() ? (1u << impl.rank()) - 1 : 0;
-  for (const int axis : axes.list()) {
-    const unsigned bit = 1u << core::normalize_axis("flip", axis, impl.rank(), where);
-    if (mask & bit)
-      base::fail<ShapeError>(where, "flip: axis ", axis, " is named twice for shape ", impl.shape, "; name each once.");
-    mask |= bit;
-  }
+  const unsigned mask = autograd::mask_of("flip", impl, axes, where);
   Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
   for (int axis = 0; axis < impl.rank(); ++axis)
     if (mask >> axis & 1u) indices[axis] = from(-1, -1);

@@ -4,20 +4,27 @@
 
 namespace capstan::autograd {
 
+/// A bit for each of the axes. Throws IndexError, ShapeError for one that is named twice.
+inline unsigned mask_of(const char* op, const TensorImpl& x, const Axes& axes, Where where) {
+  if (axes.every()) return (1u << x.rank()) - 1;
+  unsigned mask = 0;
+  for (const int axis : axes.list()) {
+    const unsigned bit = 1u << core::normalize_axis(op, axis, x.rank(), where);
+    if (mask & bit)
+      base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
+    mask |= bit;
+  }
+  return mask;
+}
+
 /// Which axes go, and the shapes of the result with and without them.
 struct Plan {
-  unsigned mask = 0;
+  unsigned mask;
   std::int64_t count = 1;  // elements that become one
   Shape kept, result;      // result: with axes of size 1 if keepdims
 
-  Plan(const char* op, const TensorImpl& x, const Axes& axes, ReduceOptions options, Where where) {
-    if (axes.every()) mask = (1u << x.rank()) - 1;
-    for (const int axis : axes.list()) {
-      const unsigned bit = 1u << core::normalize_axis(op, axis, x.rank(), where);
-      if (mask & bit)
-        base::fail<ShapeError>(where, op, ": axis ", axis, " is named twice for shape ", x.shape, "; name each once.");
-      mask |= bit;
-    }
+  Plan(const char* op, const TensorImpl& x, const Axes& axes, ReduceOptions options, Where where)
+      : mask(mask_of(op, x, axes, where)) {
     std::int64_t kept_sizes[kMaxRank], result_sizes[kMaxRank];
     std::size_t k = 0, r = 0;
     for (int axis = 0; axis < x.rank(); ++axis) {
