@@ -4,7 +4,7 @@
 #include <capstan/create.hpp>
 #include <capstan/ops/order.hpp>
 
-#include "autograd/ops.hpp"
+#include "autograd/reducing.hpp"
 
 namespace capstan {
 
@@ -118,14 +118,6 @@ Tensor bucketize(const Tensor& x, const Tensor& boundaries, SearchOptions option
 
 namespace {
 
-/// The only element of a reduction over all of x, as a number.
-double extreme_of(const Tensor& x, kernels::Reduction kind, Where where) {
-  const TensorImpl& impl = *x.impl();
-  const Tensor out = result_like(impl, Shape(), impl.dtype, where);
-  backend_of(impl, where).reduce(kind, impl, 1, *out.impl());
-  return converted(out, DType::float64, where).item<double>(where);
-}
-
 /// x as [n], of a floating type.
 Tensor histogram_input(const Tensor& x, std::int64_t bins, Where where) {
   const TensorImpl& impl = core::defined("histogram", x, where);
@@ -178,8 +170,8 @@ HistogramResult histogram(const Tensor& x, std::int64_t bins, const Tensor& weig
   const Tensor elements = histogram_input(x, bins, where);
   double low = 0, high = 1;
   if (elements.impl()->numel() > 0) {
-    low = extreme_of(elements, kernels::Reduction::min, where);
-    high = extreme_of(elements, kernels::Reduction::max, where);
+    low = autograd::extreme_of(kernels::Reduction::min, *elements.impl(), where);
+    high = autograd::extreme_of(kernels::Reduction::max, *elements.impl(), where);
   }
   if (!std::isfinite(high - low))
     base::fail<Error>(where, "histogram: the elements reach from ", low, " to ", high,

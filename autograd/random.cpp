@@ -1,7 +1,7 @@
 // Random numbers whose distribution is given by tensors.
 #include <capstan/random.hpp>
 
-#include "autograd/ops.hpp"
+#include "autograd/reducing.hpp"
 
 namespace capstan {
 
@@ -19,12 +19,6 @@ void take(Rng& rng, core::RandomKind kind, std::int64_t count) {
   rng.take(static_cast<std::uint64_t>(core::random_blocks(kind, count)));
 }
 
-double extreme_of(kernels::Reduction kind, const TensorImpl& x, Where where) {
-  const Tensor result = autograd::result_like(x, Shape(), x.dtype, where);
-  backend_of(x, where).reduce(kind, x, (1u << x.rank()) - 1, *result.impl());
-  return autograd::converted(result, DType::float64, where).item<double>(where);
-}
-
 }  // namespace
 
 Tensor bernoulli(const Tensor& probability, Rng& rng, Where where) {
@@ -33,8 +27,8 @@ Tensor bernoulli(const Tensor& probability, Rng& rng, Where where) {
   autograd::require_floating("bernoulli", impl, where);
   const Tensor packed = autograd::dense(probability, where);
   if (impl.numel() > 0) {
-    const double low = extreme_of(kernels::Reduction::min, *packed.impl(), where);
-    const double high = extreme_of(kernels::Reduction::max, *packed.impl(), where);
+    const double low = autograd::extreme_of(kernels::Reduction::min, *packed.impl(), where);
+    const double high = autograd::extreme_of(kernels::Reduction::max, *packed.impl(), where);
     if (!(low >= 0 && high <= 1))
       base::fail<Error>(where, "bernoulli: the probabilities are from ", low, " to ", high,
                         "; each must be in [0, 1].");

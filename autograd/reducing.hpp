@@ -51,6 +51,13 @@ inline Tensor reduce_as(kernels::Reduction kind, const TensorImpl& x, const Plan
   return out;
 }
 
+/// The largest or smallest of all elements; no tape sees it.
+inline double extreme_of(kernels::Reduction kind, const TensorImpl& x, Where where) {
+  const Tensor result = result_like(x, Shape(), x.dtype, where);
+  backend_of(x, where).reduce(kind, x, (1u << x.rank()) - 1, *result.impl());
+  return converted(result, DType::float64, where).item<double>(where);
+}
+
 inline void refuse_empty(const char* op, const TensorImpl& x, const Plan& plan, Where where) {
   if (plan.count == 0)
     base::fail<ShapeError>(where, op, ": shape ", x.shape,
