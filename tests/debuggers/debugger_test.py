@@ -99,8 +99,9 @@ def main():
     if not has_python(debugger):
         skip(f"this {debugger} has no Python")
     show = {"gdb": "print", "lldb": "v"}[debugger]
+    in_main = IN_MAIN if debugger == "gdb" else {}  # lldb 14 sees no variables at all in g++'s optimized main
     first = [f"{show} {name}" for name in (*EXPECTED, *MATCHED)]
-    commands = [*first, *COMMANDS, "up", *(f"{show} {name}" for name in IN_MAIN)]
+    commands = [*first, *COMMANDS, "up", *(f"{show} {name}" for name in in_main)]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "answers.json"
         output = start(debugger, program, commands, str(path))
@@ -119,7 +120,7 @@ def main():
         if not right(shown):
             faults.append(f"{command}\n--- expected\n{expected}\n--- shown\n{answer}\n")
 
-    for name, text in (*EXPECTED.items(), *IN_MAIN.items()):
+    for name, text in (*EXPECTED.items(), *in_main.items()):
         compare(f"{show} {name}", lambda shown, text=text: shown == text, text)
     for name, pattern in MATCHED.items():
         compare(f"{show} {name}", lambda shown, pattern=pattern: re.fullmatch(pattern, shown, re.DOTALL), pattern)
