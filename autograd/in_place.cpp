@@ -195,14 +195,35 @@ Tensor& Tensor::operator-=(const RightOperand& other) { return change("operator-
 Tensor& Tensor::operator*=(const RightOperand& other) { return change("operator*=", *this, other, &mul, &mul); }
 Tensor& Tensor::operator/=(const RightOperand& other) { return change("operator/=", *this, other, &div, &div); }
 
-// --- Parameter ---
+// --- Parameter, Buffer ---
+
+namespace {
+
+/// The tensor itself if nobody else holds it and no tape follows it, else a copy.
+Tensor owned(const TensorImpl& impl, Tensor&& initial, Where where) {
+  const NoGrad off;
+  const bool own = impl.contiguous && core::sole_owner(impl) && impl.serial.load(std::memory_order_relaxed) == 0;
+  return own ? std::move(initial) : initial.copy(where);
+}
+
+/// Copies the elements of `other` into `target`.
+void assign_elements(const char* op, const char* what, Tensor& target, const Tensor& other, Where where) {
+  if (target.shape() != other.shape())
+    base::fail<ShapeError>(where, op, ": the ", what, " is ", target.shape(), " and the other ", other.shape(),
+                           "; the shapes must be equal.");
+  if (target.dtype() != other.dtype())
+    base::fail<DTypeError>(where, op, ": the ", what, " is ", target.dtype(), " and the other ", other.dtype(),
+                           "; the types must be equal.");
+  const NoGrad off;
+  target.assign(other, where);
+}
+
+}  // namespace
 
 Parameter::Parameter(Tensor initial, Where where) {
   const TensorImpl& impl = core::defined("Parameter", initial, where);
   autograd::require_floating("Parameter", impl, where);
-  const NoGrad off;
-  const bool own = impl.contiguous && core::sole_owner(impl) && impl.serial.load(std::memory_order_relaxed) == 0;
-  Tensor::operator=(own ? std::move(initial) : initial.copy(where));
+  Tensor::operator=(owned(impl, std::move(initial), where));
   this->impl()->trainable.store(true, std::memory_order_relaxed);
 }
 
@@ -216,15 +237,7 @@ Parameter::Parameter(const Parameter& other) : Tensor() {
 Parameter& Parameter::operator=(const Parameter& other) {
   if (this == &other) return *this;
   if (!defined() || !other.defined()) return *this = Parameter(other);
-  const Where where = Where::current();
-  if (shape() != other.shape())
-    base::fail<ShapeError>(where, "Parameter::operator=: the parameter is ", shape(), " and the other ", other.shape(),
-                           "; the shapes must be equal.");
-  if (dtype() != other.dtype())
-    base::fail<DTypeError>(where, "Parameter::operator=: the parameter is ", dtype(), " and the other ", other.dtype(),
-                           "; the types must be equal.");
-  const NoGrad off;
-  assign(other, where);
+  assign_elements("Parameter::operator=", "parameter", *this, other, Where::current());
   return *this;
 }
 
@@ -234,6 +247,24 @@ bool Parameter::trainable() const {
 void Parameter::set_trainable(bool trainable) {
   core::defined("Parameter::set_trainable", *this, Where::current());
   impl()->trainable.store(trainable, std::memory_order_relaxed);
+}
+
+Buffer::Buffer(Tensor initial, Where where) {
+  const TensorImpl& impl = core::defined("Buffer", initial, where);
+  Tensor::operator=(owned(impl, std::move(initial), where));
+}
+
+Buffer::Buffer(const Buffer& other) : Tensor() {
+  if (!other.defined()) return;
+  const NoGrad off;
+  Tensor::operator=(other.copy());
+}
+
+Buffer& Buffer::operator=(const Buffer& other) {
+  if (this == &other) return *this;
+  if (!defined() || !other.defined()) return *this = Buffer(other);
+  assign_elements("Buffer::operator=", "buffer", *this, other, Where::current());
+  return *this;
 }
 
 }  // namespace capstan

@@ -25,7 +25,9 @@
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
 #include <capstan/ops/update.hpp>
+#include <capstan/ops/window.hpp>
 #include <capstan/optim/optimizers.hpp>
+#include <capstan/optim/schedule.hpp>
 #include <capstan/parameter.hpp>
 #include <capstan/random.hpp>
 #include <capstan/scalar.hpp>

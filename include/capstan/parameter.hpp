@@ -1,5 +1,5 @@
 #pragma once
-// Parameter: a tensor that training changes.
+// Parameter: a tensor that training changes. Buffer: one that belongs to a model and is not trained.
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -29,6 +29,21 @@ class Parameter : public Tensor {
   /// Whether tapes watch it by themselves and `nn::parameters` returns it. True from the start.
   bool trainable() const;
   void set_trainable(bool trainable);
+};
+
+/// A state of a model that is no parameter, such as a running mean: no tape watches it, no optimizer changes it, and it
+/// is named, saved, copied and moved like a parameter. A value in the same sense: copying copies the elements, assigning
+/// copies them in place (ShapeError, DTypeError), moving replaces. Any type.
+class Buffer : public Tensor {
+ public:
+  Buffer() noexcept = default;
+  /// Takes the elements of `initial` (not shared if another tensor uses them).
+  explicit Buffer(Tensor initial, Where where = Where::current());
+
+  Buffer(const Buffer& other);
+  Buffer(Buffer&& other) noexcept = default;
+  Buffer& operator=(const Buffer& other);
+  Buffer& operator=(Buffer&& other) noexcept = default;
 };
 
 }  // namespace capstan

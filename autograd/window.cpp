@@ -1,0 +1,103 @@
+#include "autograd/window.hpp"
+
+#include <algorithm>
+
+namespace capstan {
+namespace {
+
+template <class T, class From>
+int take_each(const char* type, T (&to)[3], From first, std::size_t count, Where where) {
+  if (count < 1 || count > 3)
+    base::fail<ShapeError>(where, type, ": there are ", count, " values; there must be 1 to 3, one for each axis.");
+  for (std::size_t i = 0; i < count; ++i) to[i] = first[i];
+  return static_cast<int>(count);
+}
+
+}  // namespace
+
+Sizes::Sizes(std::initializer_list<std::int64_t> each, Where where)
+    : count_(take_each("Sizes", values_, each.begin(), each.size(), where)) {}
+Sizes::Sizes(std::span<const std::int64_t> each, Where where)
+    : count_(take_each("Sizes", values_, each.begin(), each.size(), where)) {}
+
+Borders::Borders(std::initializer_list<std::int64_t> each, Where where) {
+  std::int64_t both[3] = {};
+  count_ = take_each("Borders", both, each.begin(), each.size(), where);
+  for (int axis = 0; axis < count_; ++axis) values_[axis] = {both[axis], both[axis]};
+}
+Borders::Borders(std::initializer_list<Padding> each, Where where)
+    : count_(take_each("Borders", values_, each.begin(), each.size(), where)) {}
+
+namespace autograd {
+namespace {
+
+// Larger settings are mistakes, and sums of them overflow.
+constexpr std::int64_t kLargest = std::int64_t{1} << 40;
+
+void check_padding(const char* op, const Borders& padding, int axes, Where where) {
+  if (padding.same()) return;
+  if (padding.count() != 1 && padding.count() != axes)
+    base::fail<ShapeError>(where, op, ": the padding has ", padding.count(), " values; it must have 1 or ", axes,
+                           ", one for each spatial axis.");
+  for (int axis = 0; axis < padding.count(); ++axis) {
+    const Padding p = padding[axis];
+    if (p.before < 0 || p.after < 0 || p.before > kLargest || p.after > kLargest)
+      base::fail<ShapeError>(where, op, ": the padding of spatial axis ", axis, " is ", p.before, " and ", p.after,
+                             "; it must not be negative.");
+  }
+}
+
+core::WindowAxis resolve_axis(const char* op, int number, std::int64_t in, std::int64_t kernel,
+                              const WindowRequest& request, Where where) {
+  core::WindowAxis a{in, 0, kernel, request.stride[number], request.dilation[number], 0, 0};
+  if (kernel > kLargest / a.dilation)
+    base::fail<ShapeError>(where, op, ": the kernel ", kernel, " of spatial axis ", number, " with a dilation of ",
+                           a.dilation, " is too large.");
+  if (request.padding.same()) {
+    a.out = (in + a.stride - 1) / a.stride;
+    const std::int64_t zeros = std::max<std::int64_t>((a.out - 1) * a.stride + a.extent() - in, 0);
+    a.before = zeros / 2, a.after = zeros - zeros / 2;
+    return a;
+  }
+  a.before = request.padding[number].before, a.after = request.padding[number].after;
+  const std::int64_t room = in + a.before + a.after - a.extent();
+  if (room < 0)
+    base::fail<ShapeError>(where, op, ": the kernel reaches over ", a.extent(), " places of spatial axis ", number,
+                           " (size ", kernel, ", dilation ", a.dilation, ") and the padded input has ",
+                           in + a.before + a.after, " (", in, " with padding ", a.before, " and ", a.after,
+                           "); it must not exceed them.");
+  a.out = room / a.stride + 1;
+  if (request.ceil && room % a.stride != 0 && a.out * a.stride < in + a.before) ++a.out;
+  return a;
+}
+
+}  // namespace
+
+void check_sizes(const char* op, const char* what, const Sizes& sizes, int axes, std::int64_t least, Where where) {
+  if (sizes.count() > 1 && sizes.count() != axes)
+    base::fail<ShapeError>(where, op, ": the ", what, " has ", sizes.count(), " values; it must have 1 or ", axes,
+                           ", one for each spatial axis.");
+  for (int axis = 0; axis < sizes.count(); ++axis)
+    if (sizes[axis] < least || sizes[axis] > kLargest)
+      base::fail<ShapeError>(where, op, ": the ", what, " of spatial axis ", axis, " is ", sizes[axis],
+                             "; it must be at least ", least, sizes[axis] > kLargest ? " and below 2^40." : ".");
+}
+
+core::Window resolve_window(const char* op, const Shape& input, int axes, const std::int64_t* kernel,
+                            const WindowRequest& request, Where where) {
+  check_sizes(op, "stride", request.stride, axes, 1, where);
+  check_sizes(op, "dilation", request.dilation, axes, 1, where);
+  check_padding(op, request.padding, axes, where);
+  core::Window window;
+  window.axes = axes;
+  for (int i = 0; i < axes; ++i) {
+    if (kernel[i] < 1 || kernel[i] > kLargest)
+      base::fail<ShapeError>(where, op, ": the kernel's size along spatial axis ", i, " is ", kernel[i],
+                             "; it must be at least 1.");
+    window.axis[i] = resolve_axis(op, i, input[input.rank() - axes + i], kernel[i], request, where);
+  }
+  return window;
+}
+
+}  // namespace autograd
+}  // namespace capstan
