@@ -74,6 +74,23 @@ Tensor glu(const Tensor& x, int axis, Where where) {
   return mul(narrow(x, at, 0, half, where), sigmoid(narrow(x, at, half, half, where), where), where);
 }
 
+Tensor maxout(const Tensor& x, std::int64_t pieces, int axis, Where where) {
+  const TensorImpl& impl = core::defined("maxout", x, where);
+  if (impl.dtype == DType::bool8)
+    base::fail<DTypeError>(where, "maxout: the tensor is bool; it must be a number type, not bool.");
+  const int at = core::normalize_axis("maxout", axis, impl.rank(), where);
+  if (pieces < 1 || impl.shape[at] % pieces != 0)
+    base::fail<ShapeError>(where, "maxout: axis ", axis, " of shape ", impl.shape, " does not divide into groups of ",
+                           pieces, "; its size must be a multiple of that, which must be >= 1.");
+  std::int64_t before = 1, behind = 1;
+  for (int i = 0; i < impl.rank(); ++i)
+    if (i != at) (i < at ? before : behind) *= impl.shape[i];
+  const std::int64_t groups = impl.shape[at] / pieces;
+  const autograd::Rollback rollback;
+  const Tensor grouped = reshape(x, {before, groups, pieces, behind}, where);
+  return reshape(max(grouped, 2, {}, where), autograd::with_size(impl.shape, at, groups, where), where);
+}
+
 Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
   const TensorImpl &impl = core::defined("prelu", x, where), &slopes = core::defined("prelu", weight, where);
   autograd::require_floating("prelu", impl, where);

@@ -37,7 +37,8 @@ bool is_elementwise(std::string_view op) {
     if (op == other) return true;
   return names_one(op, static_cast<const kernels::UnaryOps*>(nullptr)) ||
          names_one(op, static_cast<const kernels::BinaryOps*>(nullptr)) ||
-         names_one(op, static_cast<const kernels::ParametricOps*>(nullptr));
+         names_one(op, static_cast<const kernels::ParametricOps*>(nullptr)) ||
+         names_one(op, static_cast<const kernels::LossOps*>(nullptr));
 }
 
 /// Operations that write a number which they were given.

@@ -1,7 +1,6 @@
 #include <capstan/ops/neural.hpp>
 
 #include <capstan/create.hpp>
-#include <capstan/ops/index.hpp>
 #include <capstan/ops/linalg.hpp>
 #include <capstan/tape.hpp>
 
@@ -13,91 +12,6 @@ using autograd::backend_of;
 using autograd::listening;
 using autograd::record;
 using autograd::Replay;
-
-Tensor dropout(const Tensor& x, double keep, Rng& rng, Where where) {
-  const TensorImpl& impl = core::defined("dropout", x, where);
-  autograd::require_floating("dropout", impl, where);
-  if (!(keep > 0 && keep <= 1)) base::fail<Error>(where, "dropout: keep is ", keep, "; it must be in (0, 1].");
-  if (keep == 1) return x;
-  const std::uint64_t position = rng.position();
-  try {
-    const Tensor mask = bernoulli(impl.shape, keep, rng, {impl.dtype, impl.device()}, where);
-    return mul(x, mul(mask, 1 / keep, where), where);
-  } catch (...) {
-    rng.set_position(position);
-    throw;
-  }
-}
-
-// --- losses ---
-
-namespace {
-
-void cross_entropy_replay(Replay& r) {
-  const Where where = r.where();
-  const Tensor &logits = r.saved(0), &labels = r.saved(1), &total = r.saved(2);
-  if (listening()) {
-    const Tensor on = one_hot(labels, logits.size(-1), 1, 0, logits.dtype(), where);
-    r.give(0, mul(sub(softmax(logits, -1, where), on, where), expand_dims(r.grad(), -1, where), where));
-    return;
-  }
-  const Tensor x = autograd::dense(logits, where);
-  const Tensor grad = r.grad().rank() > 1 ? autograd::dense(r.grad(), where) : r.grad();
-  Tensor out = autograd::result_like(*x.impl(), where);
-  backend_of(*x.impl(), where)
-      .cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *total.impl(), *out.impl());
-  r.give(0, std::move(out));
-}
-
-}  // namespace
-
-Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
-  constexpr const char* op = "sparse_softmax_cross_entropy";
-  const TensorImpl &x = core::defined(op, logits, where), &l = core::defined(op, labels, where);
-  autograd::require_floating(op, x, where);
-  if (l.dtype != DType::int32 && l.dtype != DType::int64)
-    base::fail<DTypeError>(where, op, ": the labels are ", l.dtype, "; they must be int32 or int64.");
-  core::require_same_device(op, x, l, where);
-  bool fits = x.rank() == l.rank() + 1;
-  for (int axis = 0; fits && axis < l.rank(); ++axis) fits = x.shape[axis] == l.shape[axis];
-  if (!fits)
-    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape,
-                           "; the labels must have the logits' shape without the last axis.");
-  const std::int64_t classes = x.shape[x.rank() - 1];
-  const Tensor rows = autograd::dense(logits, where), index = autograd::dense(labels, where);
-  const core::BadIndex bad = backend_of(x, where).check_indices(*index.impl(), 0, classes);
-  if (bad.position >= 0)
-    base::fail<IndexError>(where, op, ": label ", bad.value, " of row ", bad.position, " is out of range for ", classes,
-                           " classes; it must be in [0, ", classes, ").");
-  Tensor loss = autograd::result_like(x, l.shape, x.dtype, where);
-  const Tensor total = autograd::result_like(x, l.shape, x.dtype, where);
-  backend_of(x, where).cross_entropy(*rows.impl(), *index.impl(), *loss.impl(), *total.impl());
-  record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &index, &total});
-  return loss;
-}
-
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where) {
-  constexpr const char* op = "softmax_cross_entropy";
-  const TensorImpl &x = core::defined(op, logits, where), &l = core::defined(op, labels, where);
-  autograd::require_floating(op, x, where);
-  autograd::require_floating(op, l, where);
-  if (x.shape != l.shape)
-    base::fail<ShapeError>(where, op, ": the logits are ", x.shape, " and the labels ", l.shape,
-                           "; the shapes must be equal.");
-  const autograd::Rollback rollback;
-  return neg(sum(mul(labels, log_softmax(logits, -1, where), where), -1, {}, where), where);
-}
-
-Tensor mse(const Tensor& prediction, const Tensor& target, Where where) {
-  const TensorImpl &p = core::defined("mse", prediction, where), &t = core::defined("mse", target, where);
-  if (p.shape != t.shape)
-    base::fail<ShapeError>(where, "mse: the prediction is ", p.shape, " and the target ", t.shape,
-                           "; the shapes must be equal.");
-  const autograd::Rollback rollback;
-  return mean(square(sub(prediction, target, where), where), {}, {}, where);
-}
-
-// --- a recurrent sequence ---
 
 namespace {
 

@@ -1,25 +1,14 @@
 // Random numbers whose distribution is given by tensors.
 #include <capstan/random.hpp>
 
+#include "autograd/drawing.hpp"
 #include "autograd/reducing.hpp"
 
 namespace capstan {
 
 using autograd::backend_of;
-
-namespace {
-
-/// The numbers that `rng` would give next. They are taken from it when the operation has succeeded.
-core::RandomTask next_of(const Rng& rng, core::RandomKind kind) {
-  const RngState state = rng.state();
-  return {kind, state.seed, state.position, 0, 0, 0, 0, state.stream};
-}
-
-void take(Rng& rng, core::RandomKind kind, std::int64_t count) {
-  rng.take(static_cast<std::uint64_t>(core::random_blocks(kind, count)));
-}
-
-}  // namespace
+using autograd::next_of;
+using autograd::take_numbers;
 
 Tensor bernoulli(const Tensor& probability, Rng& rng, Where where) {
   constexpr auto kind = core::RandomKind::bernoulli;
@@ -35,7 +24,7 @@ Tensor bernoulli(const Tensor& probability, Rng& rng, Where where) {
   }
   Tensor out = autograd::result_like(impl, where);
   backend_of(impl, where).bernoulli(next_of(rng, kind), *packed.impl(), *out.impl());
-  take(rng, kind, impl.numel());
+  take_numbers(rng, kind, impl.numel());
   autograd::note("bernoulli", where, {&probability}, {&out});
   return out;
 }
@@ -59,7 +48,7 @@ Tensor categorical(const Tensor& logits, std::int64_t count, Rng& rng, Where whe
       base::fail<Error>(where, "categorical: row ", bad.position / count,
                         " of the logits leaves nothing to choose from; it must have no NaN and no +infinity, and one "
                         "value at least above -infinity.");
-    take(rng, kind, out.numel());
+    take_numbers(rng, kind, out.numel());
   }
   autograd::note("categorical", where, {&logits}, {&out});
   return out;

@@ -1,47 +1,74 @@
 #include <capstan/ops/update.hpp>
 #include <capstan/sparse.hpp>
 
-#include <cmath>
-
 #include "autograd/ops.hpp"
+#include "lib/kernels/optimizer_steps.hpp"
 
 namespace capstan {
 namespace {
 
-void check_count(const char* op, const char* what, std::size_t count, std::size_t parameters, Where where) {
-  if (count != parameters)
-    base::fail<ShapeError>(where, op, ": there are ", count, " ", what, " and ", parameters,
-                           " parameters; give one for each, in their order.");
+template <class Rule>
+constexpr bool is_at(UpdateRule rule) {
+  return kernels::position_in<Rule>(static_cast<kernels::StepRules*>(nullptr)) == static_cast<int>(rule);
+}
+static_assert(is_at<kernels::SgdStep>(UpdateRule::sgd));
+static_assert(is_at<kernels::MomentumStep>(UpdateRule::momentum));
+static_assert(is_at<kernels::NesterovStep>(UpdateRule::nesterov));
+static_assert(is_at<kernels::AsgdStep>(UpdateRule::asgd));
+static_assert(is_at<kernels::LionStep>(UpdateRule::lion));
+static_assert(is_at<kernels::RpropStep>(UpdateRule::rprop));
+static_assert(is_at<kernels::AdagradStep>(UpdateRule::adagrad));
+static_assert(is_at<kernels::AdadeltaStep>(UpdateRule::adadelta));
+static_assert(is_at<kernels::RmsPropStep<false, false>>(UpdateRule::rmsprop));
+static_assert(is_at<kernels::RmsPropStep<false, true>>(UpdateRule::rmsprop_momentum));
+static_assert(is_at<kernels::RmsPropStep<true, false>>(UpdateRule::rmsprop_centered));
+static_assert(is_at<kernels::RmsPropStep<true, true>>(UpdateRule::rmsprop_centered_momentum));
+static_assert(is_at<kernels::AdamStep>(UpdateRule::adam));
+static_assert(is_at<kernels::AmsgradStep>(UpdateRule::amsgrad));
+static_assert(is_at<kernels::AdamaxStep>(UpdateRule::adamax));
+static_assert(is_at<kernels::NadamStep>(UpdateRule::nadam));
+static_assert(is_at<kernels::RadamStep>(UpdateRule::radam));
+static_assert(is_at<kernels::LambStep>(UpdateRule::lamb));
+
+int states_of(UpdateRule rule) { return kernels::kStepStates[static_cast<std::size_t>(rule)]; }
+
+/// Whether a gradient of zero changes nothing.
+bool rests(UpdateRule rule, const UpdateNumbers& n) {
+  return n.decay == 0 && (rule == UpdateRule::sgd || (rule == UpdateRule::adagrad && n.epsilon > 0));
 }
 
-void check_fits(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
-                Where where) {
-  const TensorImpl& t = core::described(op, tensor, where);
-  if (t.shape != p.shape)
-    base::fail<ShapeError>(where, op, ": ", what, " ", i, " is ", t.shape, " and its parameter ", p.shape,
+void check_gradient(const char* op, std::size_t i, const TensorImpl& p, const Tensor& gradient, Where where) {
+  const TensorImpl& g = core::described(op, gradient, where);
+  if (g.shape != p.shape)
+    base::fail<ShapeError>(where, op, ": gradient ", i, " is ", g.shape, " and its parameter ", p.shape,
                            "; the shapes must be equal.");
-  if (t.dtype != p.dtype)
-    base::fail<DTypeError>(where, op, ": ", what, " ", i, " is ", t.dtype, " and its parameter ", p.dtype,
+  if (g.dtype != p.dtype)
+    base::fail<DTypeError>(where, op, ": gradient ", i, " is ", g.dtype, " and its parameter ", p.dtype,
                            "; the types must be equal.");
-  core::require_same_device(op, p, t, where);
+  core::require_same_device(op, p, g, where);
 }
 
-void check_state(const char* op, const char* what, std::size_t i, const TensorImpl& p, const Tensor& tensor,
-                 Where where) {
-  check_fits(op, what, i, p, tensor, where);
-  core::defined(op, tensor, where);  // has elements: only gradients stay row slices
-  if (!tensor.is_contiguous()) base::fail<ShapeError>(where, op, ": ", what, " ", i, " is not contiguous; it must be.");
-  autograd::check_in_place(op, tensor, nullptr, where);
+void check_state(const char* op, int k, std::size_t i, const TensorImpl& p, const Tensor& state, Where where) {
+  const TensorImpl& s = core::defined(op, state, where);
+  const DType type = is_half(p.dtype) ? DType::float32 : p.dtype;
+  if (s.shape != p.shape)
+    base::fail<ShapeError>(where, op, ": state ", k, " of parameter ", i, " is ", s.shape, "; it must be ", p.shape,
+                           " as the parameter is.");
+  if (s.dtype != type)
+    base::fail<DTypeError>(where, op, ": state ", k, " of parameter ", i, " is ", s.dtype, "; it must be ", type, ".");
+  core::require_same_device(op, p, s, where);
+  if (!s.contiguous)
+    base::fail<ShapeError>(where, op, ": state ", k, " of parameter ", i, " is not contiguous; it must be.");
+  autograd::check_in_place(op, state, nullptr, where);
 }
 
-void check_all(const char* op, std::span<const Tensor> parameters, std::span<const Tensor> gradients, Where where) {
-  check_count(op, "gradients", gradients.size(), parameters.size(), where);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const TensorImpl& p = core::defined(op, parameters[i], where);
-    autograd::require_floating(op, p, where);
-    check_state(op, "parameter", i, p, parameters[i], where);
-    if (gradients[i].defined()) check_fits(op, "gradient", i, p, gradients[i], where);
-  }
+void check_update(const char* op, std::size_t i, const ParameterUpdate& update, Where where) {
+  const TensorImpl& p = core::defined(op, update.parameter, where);
+  autograd::require_floating(op, p, where);
+  if (!p.contiguous) base::fail<ShapeError>(where, op, ": parameter ", i, " is not contiguous; it must be.");
+  check_gradient(op, i, p, update.gradient, where);
+  autograd::check_in_place(op, update.parameter, nullptr, where);
+  for (int k = 0; k < states_of(update.rule); ++k) check_state(op, k, i, p, update.states[k], where);
 }
 
 /// One parameter's gradient as the kernels want it: contiguous, or each of its rows once in ascending order.
@@ -50,88 +77,64 @@ struct Ready {
   RowSlices rows;
 };
 
-/// All gradients made ready: whatever can fail happens before the first parameter changes.
-std::vector<Ready> make_ready(std::span<const Tensor> gradients, Where where) {
-  std::vector<Ready> result(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    if (has_row_slices(gradients[i])) result[i].rows = coalesce(row_slices(gradients[i], where), where);
-    else result[i].dense = autograd::dense(gradients[i], where);
+Ready make_ready(const Tensor& gradient, Where where) {
+  if (has_row_slices(gradient)) return {{}, coalesce(row_slices(gradient, where), where)};
+  return {autograd::dense(gradient, where), {}};
+}
+
+void run(const ParameterUpdate& update, const Ready& ready, Where where) {
+  TensorImpl& p = *update.parameter.impl();
+  TensorImpl* states[kMostStates] = {};
+  const int count = states_of(update.rule);
+  for (int k = 0; k < count; ++k) states[k] = update.states[k].impl();
+  const core::Backend& backend = autograd::backend_of(p, where);
+  if (ready.dense.defined()) {
+    backend.optimizer_step(update.rule, p, *ready.dense.impl(), states[0], states[1], states[2], update.numbers);
+  } else {
+    const bool touched = update.rule != UpdateRule::lamb && (update.lazy || rests(update.rule, update.numbers));
+    backend.optimizer_rows(update.rule, p, *ready.rows.indices.impl(), *ready.rows.values.impl(), states[0], states[1],
+                           states[2], update.numbers, touched);
   }
-  return result;
+  core::note_write(p, where);
+  for (int k = 0; k < count; ++k) core::note_write(*states[k], where);
 }
 
 /// One report for all parameters, and for what is kept of each.
-void tell(const char* op, std::span<const Tensor> gradients, std::initializer_list<std::span<const Tensor>> changed,
-          Where where) {
+void tell(const char* op, std::span<const ParameterUpdate> updates, Where where) {
   if (!autograd::attended()) return;
   std::vector<const Tensor*> inputs, outputs;
-  for (const Tensor& gradient : gradients)
-    if (gradient.defined()) inputs.push_back(&gradient);
-  for (const std::span<const Tensor> tensors : changed)
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      if (gradients[i].defined()) outputs.push_back(&tensors[i]);
+  for (const ParameterUpdate& update : updates) {
+    if (!update.gradient.defined()) continue;
+    inputs.push_back(&update.gradient);
+    outputs.push_back(&update.parameter);
+  }
+  for (const ParameterUpdate& update : updates)
+    for (int k = 0; update.gradient.defined() && k < states_of(update.rule); ++k) outputs.push_back(&update.states[k]);
   if (!outputs.empty()) autograd::append_note(op, where, inputs, outputs);
 }
 
 }  // namespace
 
-void sgd_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> velocity,
-                const SgdUpdate& update, Where where) {
-  constexpr const char* op = "sgd_update";
-  check_all(op, parameters, gradients, where);
-  const bool moves = update.momentum != 0;
-  if (moves) {
-    check_count(op, "velocities", velocity.size(), parameters.size(), where);
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      check_state(op, "velocity", i, *parameters[i].impl(), velocity[i], where);
-  }
-  const std::vector<Ready> ready = make_ready(gradients, where);
-  const bool touched = update.lazy || (!moves && update.weight_decay == 0);  // then the other rows do not change
-  const kernels::SgdStep step{update.learning_rate, update.momentum, update.weight_decay, update.nesterov};
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    TensorImpl& p = *parameters[i].impl();
-    TensorImpl* const v = moves ? velocity[i].impl() : nullptr;
-    const core::Backend& backend = autograd::backend_of(p, where);
-    if (ready[i].dense.defined()) backend.sgd(p, *ready[i].dense.impl(), v, step);
-    else backend.sgd_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), v, step, touched);
-    core::note_write(p, where);
-    if (v != nullptr) core::note_write(*v, where);
-  }
-  tell(op, gradients, {parameters, moves ? velocity : std::span<const Tensor>()}, where);
+void apply_updates(const char* name, std::span<const ParameterUpdate> updates, Where where) {
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    if (updates[i].gradient.defined()) check_update(name, i, updates[i], where);
+  std::vector<Ready> ready(updates.size());  // whatever can fail happens before the first parameter changes
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    if (updates[i].gradient.defined()) ready[i] = make_ready(updates[i].gradient, where);
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    if (updates[i].gradient.defined()) run(updates[i], ready[i], where);
+  tell(name, updates, where);
 }
 
-void adam_update(std::span<const Tensor> parameters, std::span<const Tensor> gradients, std::span<const Tensor> mean,
-                 std::span<const Tensor> square, const AdamUpdate& update, Where where) {
-  constexpr const char* op = "adam_update";
-  check_all(op, parameters, gradients, where);
-  check_count(op, "means", mean.size(), parameters.size(), where);
-  check_count(op, "squares", square.size(), parameters.size(), where);
-  if (update.step < 1) base::fail<Error>(where, op, ": the step is ", update.step, "; steps count from 1.");
+void check_gradients(const char* name, std::span<const Tensor> parameters, std::span<const Tensor> gradients,
+                     Where where) {
+  if (gradients.size() != parameters.size())
+    base::fail<ShapeError>(where, name, ": there are ", gradients.size(), " gradients and ", parameters.size(),
+                           " parameters; give one for each, in their order.");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    check_state(op, "mean", i, *parameters[i].impl(), mean[i], where);
-    check_state(op, "square", i, *parameters[i].impl(), square[i], where);
+    const TensorImpl& p = core::defined(name, parameters[i], where);
+    if (gradients[i].defined()) check_gradient(name, i, p, gradients[i], where);
   }
-  const auto t = static_cast<double>(update.step);
-  const std::vector<Ready> ready = make_ready(gradients, where);
-  const kernels::AdamStep step{update.learning_rate,
-                               update.beta1,
-                               update.beta2,
-                               update.epsilon,
-                               update.weight_decay,
-                               1 / (1 - std::pow(update.beta1, t)),
-                               1 / (1 - std::pow(update.beta2, t))};
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    TensorImpl& p = *parameters[i].impl();
-    TensorImpl &m = *mean[i].impl(), &v = *square[i].impl();
-    const core::Backend& backend = autograd::backend_of(p, where);
-    if (ready[i].dense.defined()) backend.adam(p, *ready[i].dense.impl(), m, v, step);
-    else backend.adam_rows(p, *ready[i].rows.indices.impl(), *ready[i].rows.values.impl(), m, v, step, update.lazy);
-    for (TensorImpl* const written : {&p, &m, &v}) core::note_write(*written, where);
-  }
-  tell(op, gradients, {parameters, mean, square}, where);
 }
 
 }  // namespace capstan

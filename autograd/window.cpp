@@ -50,9 +50,6 @@ void check_padding(const char* op, const Borders& padding, int axes, Where where
 core::WindowAxis resolve_axis(const char* op, int number, std::int64_t in, std::int64_t kernel,
                               const WindowRequest& request, Where where) {
   core::WindowAxis a{in, 0, kernel, request.stride[number], request.dilation[number], 0, 0};
-  if (kernel > kLargest / a.dilation)
-    base::fail<ShapeError>(where, op, ": the kernel ", kernel, " of spatial axis ", number, " with a dilation of ",
-                           a.dilation, " is too large.");
   if (request.padding.same()) {
     a.out = (in + a.stride - 1) / a.stride;
     const std::int64_t zeros = std::max<std::int64_t>((a.out - 1) * a.stride + a.extent() - in, 0);
@@ -83,19 +80,28 @@ void check_sizes(const char* op, const char* what, const Sizes& sizes, int axes,
                              "; it must be at least ", least, sizes[axis] > kLargest ? " and below 2^40." : ".");
 }
 
-core::Window resolve_window(const char* op, const Shape& input, int axes, const std::int64_t* kernel,
-                            const WindowRequest& request, Where where) {
+void check_window_settings(const char* op, int axes, const std::int64_t* kernel, const WindowRequest& request,
+                           Where where) {
   check_sizes(op, "stride", request.stride, axes, 1, where);
   check_sizes(op, "dilation", request.dilation, axes, 1, where);
   check_padding(op, request.padding, axes, where);
-  core::Window window;
-  window.axes = axes;
   for (int i = 0; i < axes; ++i) {
     if (kernel[i] < 1 || kernel[i] > kLargest)
       base::fail<ShapeError>(where, op, ": the kernel's size along spatial axis ", i, " is ", kernel[i],
                              "; it must be at least 1.");
-    window.axis[i] = resolve_axis(op, i, input[input.rank() - axes + i], kernel[i], request, where);
+    if (kernel[i] > kLargest / request.dilation[i])
+      base::fail<ShapeError>(where, op, ": the kernel ", kernel[i], " of spatial axis ", i, " with a dilation of ",
+                             request.dilation[i], " is too large.");
   }
+}
+
+core::Window resolve_window(const char* op, const Shape& input, int axes, const std::int64_t* kernel,
+                            const WindowRequest& request, Where where) {
+  check_window_settings(op, axes, kernel, request, where);
+  core::Window window;
+  window.axes = axes;
+  for (int i = 0; i < axes; ++i)
+    window.axis[i] = resolve_axis(op, i, input[input.rank() - axes + i], kernel[i], request, where);
   return window;
 }
 

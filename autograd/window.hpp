@@ -19,6 +19,9 @@ struct WindowRequest {
 /// number of axes, kernel, stride or dilation below 1, padding below 0, a kernel that exceeds the padded input.
 core::Window resolve_window(const char* op, const Shape& input, int axes, const std::int64_t* kernel,
                             const WindowRequest& request, Where where);
+/// Throws ShapeError for all of these but a kernel that exceeds the input.
+void check_window_settings(const char* op, int axes, const std::int64_t* kernel, const WindowRequest& request,
+                           Where where);
 /// Throws ShapeError unless there are none, one or `axes` of them, each at least `least`.
 void check_sizes(const char* op, const char* what, const Sizes& sizes, int axes, std::int64_t least, Where where);
 

@@ -5,7 +5,8 @@ Both sides are Google Benchmark programs with rows of the same names. A process 
 processes of the two sides alternate. A row's figure is the median over the rounds. LibTorch's is that of its best
 setting: threads of its kernels, threads of BLAS, malloc as it comes or told to keep memory, and the variant of the
 program where there are several ("parity_step/layer"). Rows that end in _t1 or _t2 hold both sides to that many
-threads; in all others Capstan runs with its defaults.
+threads; in all others Capstan runs with its defaults. --memory measures each row in a process of its own too, for the
+peak of its memory: the whole process's, libraries included.
 """
 import argparse
 import json
@@ -68,6 +69,8 @@ class Row:
     theirs: list = field(default_factory=list)    # empty without a peer
     setting: str | None = None                    # the peer's
     extra: dict = field(default_factory=dict)     # more columns of the JSON file
+    peer_row: str = ""                            # the peer's name of it, with the variant
+    environment: dict = field(default_factory=dict)    # of its best setting
 
     def ratio(self):
         return median(self.theirs) / median(self.ours) if self.theirs else None
@@ -136,7 +139,22 @@ def benchmark_rows(programs, wanted, options):
             continue
         name, setting = min(tried, key=lambda key: median(theirs[key]))
         variant = variant_of(name)
-        yield Row(row, ours[row], theirs[name, setting], f"{setting}{', ' if variant else ''}{variant}")
+        yield Row(row, ours[row], theirs[name, setting], f"{setting}{', ' if variant else ''}{variant}",
+                  peer_row=name.removesuffix("/real_time"), environment=setting.environment())
+
+
+def add_peaks(rows, programs, min_time):
+    """Peak memory in MB of a process that runs one row; the peer's in its best setting."""
+    sides = [("ours", programs["bench"], {})]
+    for row in rows:
+        best = [("peer", programs["peer"]["bench"], row.environment)] if row.theirs else []
+        for side, program, environment in sides + best:
+            name = row.name if side == "ours" else row.peer_row
+            command = [programs["measure"], program, f"--benchmark_filter=^{name}(/real_time)?$",
+                       f"--benchmark_min_time={min_time}"]
+            row.extra[f"{side}_peak_mb"] = round(int(output_of(command, environment).split()[1]) * 1024 / 1e6, 1)
+        row.extra.setdefault("peer_peak_mb", None)
+        yield row
 
 
 def process_row(name, measure, ours, theirs, turns, setting):
@@ -212,6 +230,7 @@ def main():
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     parser.add_argument("--rounds", type=int, default=5, help="turns of every setting (5)")
     parser.add_argument("--min-time", type=float, default=0.05, metavar="SECONDS", help="of a row in a turn (0.05)")
+    parser.add_argument("--memory", action="store_true", help="peak memory of each row, in a process of its own")
     parser.add_argument("--quick", action="store_true", help="one short round, for a first look")
     options = parser.parse_args()
     if options.quick:
@@ -220,7 +239,8 @@ def main():
     build = options.build.resolve()
     programs = json.loads((build / "bench.json").read_text())
     peer = peer_name(programs["peer"]) if programs["peer"] else None
-    rows = [*benchmark_rows(programs, options.filter.search, options),
+    timed = benchmark_rows(programs, options.filter.search, options)
+    rows = [*(add_peaks(timed, programs, options.min_time) if options.memory else timed),
             *process_rows(build, programs, options.filter.search, options)]
 
     if not rows:

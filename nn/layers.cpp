@@ -1,5 +1,6 @@
 #include <capstan/nn/layers.hpp>
 
+#include <capstan/ops/bilinear.hpp>
 #include <capstan/ops/linalg.hpp>
 
 #include "lib/base/text.hpp"
@@ -17,12 +18,23 @@ Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& o
 
 Tensor Linear::operator()(const Tensor& x, Where where) const { return linear(x, weight, bias, where); }
 
-Dropout::Dropout(DropoutOptions options, Where where) : keep_(options.keep) {
-  if (!(keep_ > 0 && keep_ <= 1)) base::fail<Error>(where, "Dropout: keep is ", keep_, "; it must be in (0, 1].");
+Bilinear::Bilinear(const BilinearOptions& options, Rng& rng, Where where) {
+  const std::int64_t in1 = options.in1, in2 = options.in2, out = options.out;
+  if (in1 < 1 || in2 < 1 || out < 1)
+    base::fail<ShapeError>(where, "Bilinear: ", in1, " and ", in2, " inputs and ", out,
+                           " outputs were asked for; all must be >= 1.");
+  const TensorOptions type{options.dtype, cpu()};
+  const Fans fans{static_cast<double>(in1) * static_cast<double>(in2), static_cast<double>(out)};
+  weight = Parameter(options.weight_init(Shape({out, in1, in2}, where), fans, rng, type, where), where);
+  if (options.bias) bias = Parameter(options.bias_init(Shape({out}), rng, type, where), where);
 }
 
-Tensor Dropout::operator()(const Tensor& x, Where where) const {
-  return training_ ? dropout(x, keep_, default_rng(), where) : x;
+Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2, Where where) const {
+  return bilinear(x1, x2, weight, bias, where);
 }
+
+Tensor Flatten::operator()(const Tensor& x, Where where) const { return flatten(x, begin, end, where); }
+
+Tensor Unflatten::operator()(const Tensor& x, Where where) const { return unflatten(x, axis_, sizes_, where); }
 
 }  // namespace capstan::nn

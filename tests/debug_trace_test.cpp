@@ -91,7 +91,9 @@ TEST_CASE("replays are traced as backward, with the gradients that come in and g
 TEST_CASE("operations report under their own names", "[debug]") {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}}, flags = {{true, false}, {false, true}}, integers = {1, 0};
   Tensor target = zeros({2, 2});
-  std::vector<Tensor> parameters = {ones({2})}, gradients = {ones({2})}, means = {zeros({2})}, squares = {zeros({2})};
+  const std::vector<Tensor> gradients = {ones({2})};
+  optim::Sgd sgd({ones({2})});
+  optim::Adam adam({ones({2})});
   const struct {
     const char* name;
     Call call;
@@ -210,8 +212,8 @@ TEST_CASE("operations report under their own names", "[debug]") {
       {"operator-=", [&] { target -= 1; }},
       {"operator*=", [&] { target *= x; }},
       {"operator/=", [&] { target /= 2; }},
-      {"sgd_update", [&] { sgd_update(parameters, gradients, {}, {}); }},
-      {"adam_update", [&] { adam_update(parameters, gradients, means, squares, {}); }},
+      {"Sgd", [&] { sgd.apply(gradients); }},
+      {"Adam", [&] { adam.apply(gradients); }},
       {"full", [&] { full({2}, 3); }},
       {"zeros", [&] { zeros({2}); }},
       {"ones", [&] { ones_like(x); }},

@@ -1,4 +1,4 @@
-// Misuse of tapes, models, optimizers and settings: the right exception, word for word, and nothing changed.
+// Misuse of tapes, models and settings: the right exception, word for word, and nothing changed.
 #include "tests/support.hpp"
 
 #include <thread>
@@ -133,7 +133,7 @@ TEST_CASE("a change in place that would go past a tape is refused at once", "[er
       {__LINE__, message_of<TapeError>, [&] { plain.index_put({all}, y); }, "index_put" + value},
       {__LINE__, message_of<TapeError>, [&] { y += 1; }, "operator+=" + past},
       {__LINE__, message_of<TapeError>, [&] { plain += y; }, "operator+=" + value},
-      {__LINE__, message_of<TapeError>, [&] { sgd_update({&y, 1}, {&plain, 1}, {}, {}); }, "sgd_update" + past},
+      {__LINE__, message_of<TapeError>, [&] { optim::Sgd({y}).apply(std::vector<Tensor>{plain}); }, "Sgd" + past},
   }, file);
   CHECK(same(y, {1.0f, 4.0f}));
   CHECK(same(plain, {0.0f, 0.0f}));
@@ -201,32 +201,6 @@ TEST_CASE("a parameter refuses values of another shape or type", "[errors][nn]")
        "Parameter::operator=: the parameter is float32 and the other float64; the types must be equal."},
   }, file);
   CHECK(same(p, {1.0f, 2.0f}));
-}
-
-TEST_CASE("optimizers refuse gradients that do not fit, and change nothing", "[errors][optim]") {
-  const Tensor a = {1.0f, 2.0f}, b = {3.0f};
-  const Tensor good_a = {1.0f, 1.0f}, good_b = {1.0f}, fine = {1.0, 1.0};
-  optim::Sgd sgd({a, b});
-  optim::Adam adam({a, b});
-  using List = std::vector<Tensor>;
-  check_errors({
-      {__LINE__, message_of<ShapeError>, [&] { sgd.apply(List{good_a}); },
-       "sgd_update: there are 1 gradients and 2 parameters; give one for each, in their order."},
-      {__LINE__, message_of<ShapeError>, [&] { sgd.apply(List{good_a, good_a}); },
-       "sgd_update: gradient 1 is [2] and its parameter [1]; the shapes must be equal."},
-      {__LINE__, message_of<DTypeError>, [&] { sgd.apply(List{fine, good_b}); },
-       "sgd_update: gradient 0 is float64 and its parameter float32; the types must be equal."},
-      {__LINE__, message_of<ShapeError>, [&] { adam.apply(List{good_a}); },
-       "adam_update: there are 1 gradients and 2 parameters; give one for each, in their order."},
-      {__LINE__, message_of<ShapeError>, [&] { adam.apply(List{good_a, good_a}); },
-       "adam_update: gradient 1 is [2] and its parameter [1]; the shapes must be equal."},
-      {__LINE__, message_of<DTypeError>, [&] { adam.apply(List{fine, good_b}); },
-       "adam_update: gradient 0 is float64 and its parameter float32; the types must be equal."},
-  }, file);
-  CHECK(same(a, {1.0f, 2.0f}));
-  CHECK(same(b, {3.0f}));
-  CHECK(sgd.steps() == 0);
-  CHECK(adam.steps() == 0);
 }
 
 TEST_CASE("settings refuse what cannot be", "[errors]") {

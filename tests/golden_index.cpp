@@ -44,30 +44,26 @@ std::vector<Index> along(const GoldenCall& c) {
   return list;
 }
 
-Tensors embedding(const GoldenCall& c) {
-  const Tensor& words = c.tensor(0);
-  const Tensor rows = gather(c.tensor(1), words);
-  if (!c.has("padding_idx")) return {rows};
-  const Tensor padding = expand_dims(equal(words, c.option<std::int64_t>("padding_idx", 0)), -1);
-  return {where(padding, stop_gradient(rows), rows)};  // torch gives the padding row no gradient
+std::optional<std::int64_t> padding_of(const GoldenCall& c) {
+  if (!c.has("padding_idx") || c.option("padding_idx").is_null()) return {};
+  return c.option("padding_idx").get<std::int64_t>();
 }
 
-/// Bags of words: the offsets say where each begins.
-Tensors embedding_bag(const GoldenCall& c) {
-  const std::vector<std::int64_t> offsets = c.tensor(2).to_vector<std::int64_t>();
-  std::vector<std::int64_t> bags;
-  for (std::int64_t word = 0, bag = -1; word < c.tensor(0).numel(); ++word) {
-    while (bag + 1 < static_cast<std::int64_t>(offsets.size()) && offsets[static_cast<std::size_t>(bag + 1)] <= word)
-      ++bag;
-    bags.push_back(bag);
-  }
-  const Tensor rows = gather(c.tensor(1), c.tensor(0)), ids = from_vector(bags);
-  const auto count = static_cast<std::int64_t>(offsets.size());
-  const auto mode = c.arg(3).get<std::string>();
-  if (mode == "sum") return {segment_sum(rows, ids, count)};
-  if (mode == "mean") return {segment_mean(rows, ids, count)};
-  const Tensor empty = equal(segment_sum(ones({ids.numel()}), ids, count), 0);
-  return {where(expand_dims(empty, -1), 0.0, segment_max(rows, ids, count))};  // torch has zeros for an empty bag
+Tensors embeddings(const GoldenCall& c) {
+  return {embedding(c.tensor(0), c.tensor(1),
+                    {.padding_index = padding_of(c), .scale_by_frequency = c.option("scale_grad_by_freq", false)})};
+}
+
+Tensors bags(const GoldenCall& c) {
+  const std::map<std::string, BagMode> modes = {
+      {"sum", BagMode::sum}, {"mean", BagMode::mean}, {"max", BagMode::max}};
+  EmbeddingBagOptions options;
+  if (c.is_tensor(2)) options.offsets = c.tensor(2);
+  options.mode = modes.at(c.count() > 3 ? c.arg(3).get<std::string>() : c.option<std::string>("mode", "mean"));
+  options.padding_index = padding_of(c);
+  options.include_last_offset = c.option("include_last_offset", false);
+  if (c.has("per_sample_weights")) options.weights = c.tensor_option("per_sample_weights");
+  return {embedding_bag(c.tensor(0), c.tensor(1), options)};
 }
 
 /// There is no scatter_mul: each row takes the product of its updates, with 1 in the place of those of others.
@@ -102,8 +98,8 @@ const GoldenOps index_ops = {
     {"take_along_dim",
      [](const GoldenCall& c) { return Tensors{take_along_axis(c.tensor(0), c.tensor(1), c.option("dim", 0))}; }},
     {"gather", [](const GoldenCall& c) { return Tensors{gathered(c.tensor(0), c.arg(1).get<int>(), c.tensor(2))}; }},
-    {"embedding", embedding},
-    {"embedding_bag", embedding_bag},
+    {"embedding", embeddings},
+    {"embedding_bag", bags},
     {"getitem", get_item},
     {"masked_select", [](const GoldenCall& c) { return Tensors{masked_select(c.tensor(0), c.tensor(1))}; }},
     {"masked_fill",

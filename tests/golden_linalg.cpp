@@ -49,7 +49,7 @@ const GoldenOps product_ops = {
     {"einsum", [](const GoldenCall& c) { return Tensors{einsum(c.arg(0).get<std::string>(), c.tensors(1))}; }},
     {"bilinear",
      [](const GoldenCall& c) {
-       return Tensors{einsum("bi,oij,bj->bo", {c.tensor(0), c.tensor(2), c.tensor(1)}) + c.tensor(3)};
+       return Tensors{bilinear(c.tensor(0), c.tensor(1), c.tensor(2), c.is_tensor(3) ? c.tensor(3) : Tensor())};
      }},
 };
 
@@ -85,17 +85,22 @@ const GoldenOps norm_ops = {
      }},
     {"normalize",
      [](const GoldenCall& c) {
-       const Tensor& x = c.tensor(0);
-       return Tensors{x / vector_norm(x, number_of(c.option("p")), axes_of(c.option("dim")), {.keepdims = true})};
+       const double order = c.has("p") ? number_of(c.option("p")) : 2.0;
+       const Axes axes = c.has("dim") ? axes_of(c.option("dim")) : Axes(1);
+       return Tensors{normalize(c.tensor(0), order, axes, c.option("eps", 1e-12))};
      }},
     {"cosine_similarity",
      [](const GoldenCall& c) {
-       const Tensor &a = c.tensor(0), &b = c.tensor(1);
-       const Axes axes = axes_of(c.option("dim"));
-       return Tensors{sum(a * b, axes) / (vector_norm(a, 2, axes) * vector_norm(b, 2, axes))};
+       return Tensors{cosine_similarity(c.tensor(0), c.tensor(1),
+                                        {.axis = c.option("dim", 1), .epsilon = c.option("eps", 1e-8)})};
      }},
-    {"pairwise_distance",  // torch adds 1e-6 to each difference
-     [](const GoldenCall& c) { return Tensors{vector_norm(c.tensor(0) - c.tensor(1) + 1e-6, 2, -1)}; }},
+    {"pairwise_distance",
+     [](const GoldenCall& c) {
+       return Tensors{pairwise_distance(c.tensor(0), c.tensor(1),
+                                        {.p = c.option("p", 2.0),
+                                         .epsilon = c.option("eps", 1e-6),
+                                         .keepdims = c.option("keepdim", false)})};
+     }},
 };
 
 }  // namespace

@@ -68,24 +68,16 @@ const GoldenOps activation_ops = {
      }},
 };
 
-/// [n, c * r * r, h, w] -> [n, c, h * r, w * r]
-std::vector<Tensor> pixel_shuffle(const GoldenCall& c) {
-  const Tensor& x = c.tensor(0);
-  const auto r = c.arg(1).get<std::int64_t>();
-  const Tensor parts = permute(reshape(x, {x.size(0), -1, r, r, x.size(2), x.size(3)}), {0, 1, 4, 2, 5, 3});
-  return {reshape(parts, {x.size(0), -1, x.size(2) * r, x.size(3) * r})};
-}
-std::vector<Tensor> pixel_unshuffle(const GoldenCall& c) {
-  const Tensor& x = c.tensor(0);
-  const auto r = c.arg(1).get<std::int64_t>();
-  const std::int64_t h = x.size(2) / r, w = x.size(3) / r;
-  return {reshape(permute(reshape(x, {x.size(0), -1, h, r, w, r}), {0, 1, 3, 5, 2, 4}), {x.size(0), -1, h, w})};
-}
-
 const GoldenOps structured_ops = {
     {"glu", [](const GoldenCall& c) { return std::vector<Tensor>{glu(c.tensor(0), c.option("dim", -1))}; }},
-    {"pixel_shuffle", pixel_shuffle},
-    {"pixel_unshuffle", pixel_unshuffle},
+    {"pixel_shuffle",
+     [](const GoldenCall& c) {
+       return std::vector<Tensor>{pixel_shuffle(c.tensor(0), c.arg(1).get<std::int64_t>())};
+     }},
+    {"pixel_unshuffle",
+     [](const GoldenCall& c) {
+       return std::vector<Tensor>{pixel_unshuffle(c.tensor(0), c.arg(1).get<std::int64_t>())};
+     }},
     {"prelu", binary([](const Tensor& x, const Tensor& weight) { return prelu(x, weight); })},
 };
 

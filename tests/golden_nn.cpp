@@ -1,4 +1,4 @@
-// Losses and recurrent networks against PyTorch.
+// Recurrent networks against PyTorch.
 #include "tests/goldens.hpp"
 #include "tests/support.hpp"
 
@@ -8,41 +8,6 @@ using namespace tests;
 namespace {
 
 using Tensors = std::vector<Tensor>;
-
-/// torch keeps the classes on axis 1; here they come last.
-Tensor classes_last(const Tensor& logits) {
-  std::vector<int> order = {0};
-  for (int axis = 2; axis < logits.rank(); ++axis) order.push_back(axis);
-  order.push_back(1);
-  return permute(logits, order);
-}
-
-Tensors cross_entropy(const GoldenCall& c) {
-  const Tensor logits = classes_last(c.tensor(0));
-  const Tensor& target = c.tensor(1);
-  if (is_floating(target.dtype())) return {reduced(softmax_cross_entropy(logits, target), c)};
-
-  const double smoothing = c.option("label_smoothing", 0.0), share = smoothing / static_cast<double>(logits.size(-1));
-  const auto smoothed = [&] { return one_hot(target, logits.size(-1), 1 - smoothing + share, share, logits.dtype()); };
-  if (c.has("weight")) {  // of classes; the mean is that of the weights
-    const Tensor& weight = c.tensor_option("weight");
-    const Tensor losses = -sum(smoothed() * weight * log_softmax(logits), -1);
-    if (c.option<std::string>("reduction", "mean") == "mean") return {sum(losses) / sum(gather(weight, target))};
-    return {reduced(losses, c)};
-  }
-  if (smoothing > 0) return {reduced(softmax_cross_entropy(logits, smoothed()), c)};
-  const Tensor losses = sparse_softmax_cross_entropy(logits, target);
-  if (!c.has("ignore_index")) return {reduced(losses, c)};
-  const Tensor kept = not_equal(target, c.option<std::int64_t>("ignore_index", 0));
-  return {sum(where(kept, losses, 0)) / number(sum(kept))};
-}
-
-Tensors nll_loss(const GoldenCall& c) {
-  const Tensor losses = -pick(c.tensor(0), c.tensor(1));
-  if (!c.has("ignore_index")) return {reduced(losses, c)};
-  const Tensor kept = not_equal(c.tensor(1), c.option<std::int64_t>("ignore_index", 0));
-  return {sum(where(kept, losses, 0)) / number(sum(kept))};
-}
 
 Tensor backwards(const Tensor& x) { return x.index({all, from(-1, -1)}); }
 
@@ -90,24 +55,9 @@ Tensors rnn_cell(const GoldenCall& c) {
   return {tanh(from_input + from_state)};
 }
 
-const GoldenOps loss_ops = {
-    {"mse_loss",
-     [](const GoldenCall& c) {
-       if (c.option<std::string>("reduction", "mean") == "mean") return Tensors{mse(c.tensor(0), c.tensor(1))};
-       return Tensors{reduced(square(c.tensor(0) - c.tensor(1)), c)};
-     }},
-    {"l1_loss", [](const GoldenCall& c) { return Tensors{reduced(abs(c.tensor(0) - c.tensor(1)), c)}; }},
-    {"cross_entropy", cross_entropy},
-    {"nll_loss", nll_loss},
-};
-
 const GoldenOps recurrent_ops = {{"rnn_tanh", torch_rnn}, {"rnn_relu", torch_rnn}, {"rnn_cell", rnn_cell}};
 
 }  // namespace
-
-TEST_CASE("losses give PyTorch's values and gradients", "[golden]") {
-  run_goldens("losses", {"mse_loss", "l1_loss", "cross_entropy", "nll_loss"}, loss_ops);
-}
 
 TEST_CASE("recurrent networks give PyTorch's values and gradients", "[golden]") {
   const std::string gates = "gated cells come later";

@@ -253,10 +253,4 @@ Shape shape_of(const Json& sizes, std::int64_t numel) {
   return Shape(std::span<const std::int64_t>(list));
 }
 
-Tensor reduced(const Tensor& losses, const GoldenCall& call) {
-  const auto reduction = call.option<std::string>("reduction", "mean");
-  if (reduction == "mean") return mean(losses);
-  return reduction == "sum" ? sum(losses) : losses;
-}
-
 }  // namespace tests

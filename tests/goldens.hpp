@@ -105,7 +105,5 @@ void run_goldens(const std::string& subject, const std::vector<std::string>& fil
 capstan::Axes axes_of(const Json& dim);
 /// The sizes of a shape from a JSON list, -1 filled in.
 capstan::Shape shape_of(const Json& sizes, std::int64_t numel);
-/// torch's "reduction" option.
-capstan::Tensor reduced(const capstan::Tensor& losses, const GoldenCall& call);
 
 }  // namespace tests

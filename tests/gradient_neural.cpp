@@ -1,4 +1,4 @@
-// Uses of matrix products, losses, dropout and recurrence whose gradients are checked.
+// Uses of matrix products, dropout and recurrence whose gradients are checked.
 #include "tests/gradient_check.hpp"
 #include "tests/support.hpp"
 
@@ -50,26 +50,7 @@ void add_products(std::vector<GradientCase>& cases) {
   }
 }
 
-void add_losses(std::vector<GradientCase>& cases) {
-  const Tensor labels = {2, 0, 2}, grid = {{0, 3}, {1, 1}, {2, 0}};
-  cases.push_back({"sparse_softmax_cross_entropy",
-                   "rows",
-                   [labels](const Tensors& in) { return sparse_softmax_cross_entropy(in[0], labels); },
-                   {random({3, 4}, 81)}});
-  cases.push_back({"sparse_softmax_cross_entropy",
-                   "a batch of sequences",
-                   [grid](const Tensors& in) { return sparse_softmax_cross_entropy(in[0], grid); },
-                   {random({3, 2, 4}, 82)}});
-  cases.push_back({"softmax_cross_entropy",
-                   "logits and labels",
-                   [](const Tensors& in) { return softmax_cross_entropy(in[0], in[1]); },
-                   {random({3, 4}, 83), random_in(0.1, 1, {3, 4}, DType::float64, 84)}});
-  cases.push_back({"mse",
-                   "both sides",
-                   [](const Tensors& in) { return mse(in[0], in[1]); },
-                   {random({3, 4}, 85), random({3, 4}, 86)}});
-  cases.push_back(
-      {"mse", "with itself squared", [](const Tensors& in) { return mse(square(in[0]), in[0]); }, {random({5}, 87)}});
+void add_dropout(std::vector<GradientCase>& cases) {
   cases.push_back({"dropout",
                    "the same mask every time",
                    [](const Tensors& in) {
@@ -110,7 +91,7 @@ void add_recurrence(std::vector<GradientCase>& cases) {
 std::vector<GradientCase> neural_gradient_cases() {
   std::vector<GradientCase> cases;
   add_products(cases);
-  add_losses(cases);
+  add_dropout(cases);
   add_recurrence(cases);
   return cases;
 }

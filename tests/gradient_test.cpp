@@ -21,9 +21,11 @@ void check_all(const std::vector<GradientCase>& cases) {
 std::vector<GradientCase> all_cases() {
   std::vector<GradientCase> list;
   for (const auto& part :
-       {elementwise_gradient_cases(), math_gradient_cases(), activation_gradient_cases(), reduction_gradient_cases(),
+       {convolution_gradient_cases(), elementwise_gradient_cases(), math_gradient_cases(), activation_gradient_cases(), attention_gradient_cases(), reduction_gradient_cases(),
         shaping_gradient_cases(), index_gradient_cases(), neural_gradient_cases(), rearranging_gradient_cases(),
-        moments_gradient_cases(), order_gradient_cases(), linalg_gradient_cases()})
+        moments_gradient_cases(), order_gradient_cases(), pooling_gradient_cases(), normalization_gradient_cases(),
+        resampling_gradient_cases(), layer_gradient_cases(), linalg_gradient_cases(), losses_gradient_cases(),
+        training_gradient_cases()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }
@@ -66,7 +68,10 @@ const std::set<std::string> without_gradient = {"all_of",
                                                 "isinf",
                                                 "isnan",
                                                 "logical_xor",
-                                                "nextafter"};
+                                                "nextafter",
+                                                "alibi_bias",
+                                                "causal_mask",
+                                                "sinusoidal_positions"};
 
 std::filesystem::path headers() {
   return std::filesystem::path(__FILE__).parent_path().parent_path() / "include/capstan/ops";
@@ -79,7 +84,8 @@ std::set<std::string> declared_in(const std::filesystem::path& header) {
   for (std::string line; std::getline(in, line);)
     for (const std::string prefix : {"Tensor ", "std::vector<Tensor> ", "RnnResult ", "Moments ", "SortResult ",
                                      "TopkResult ", "KthResult ", "ExtremeResult ", "UniqueResult ", "HistogramResult ",
-                                     "SlogdetResult ", "LstsqResult ", "QrResult ", "SvdResult ", "EighResult "}) {
+                                     "SlogdetResult ", "LstsqResult ", "QrResult ", "SvdResult ", "EighResult ",
+                                     "AttentionResult ", "BatchNormResult ", "MaxPoolResult ", "ScaledResult "}) {
       const std::size_t open = line.find('(');
       if (line.rfind(prefix, 0) == 0 && open != std::string::npos)
         names.insert(line.substr(prefix.size(), open - prefix.size()));
@@ -108,6 +114,9 @@ std::set<std::string> public_operations() {
 }
 }  // namespace tests
 
+TEST_CASE("gradients of convolutions match central differences twice", "[gradient]") {
+  check_all(convolution_gradient_cases());
+}
 TEST_CASE("gradients of elementwise operations match central differences twice", "[gradient]") {
   check_all(elementwise_gradient_cases());
 }
@@ -135,11 +144,31 @@ TEST_CASE("gradients of repeating, moving and padding match central differences 
 TEST_CASE("gradients of products of elements and variances match central differences twice", "[gradient]") {
   check_all(moments_gradient_cases());
 }
+TEST_CASE("gradients of attention and transformers match central differences twice", "[gradient]") {
+  check_all(attention_gradient_cases());
+}
+TEST_CASE("gradients of dropout, embeddings and other layers match central differences twice", "[gradient]") {
+  check_all(layer_gradient_cases());
+}
 TEST_CASE("gradients of linear algebra match central differences twice", "[gradient]") {
   check_all(linalg_gradient_cases());
 }
-TEST_CASE("gradients of products, losses and recurrence match central differences twice", "[gradient]") {
+TEST_CASE("gradients of resampling, windows as columns and layouts match central differences twice", "[gradient]") {
+  check_all(resampling_gradient_cases());
+}
+TEST_CASE("gradients of layers that normalize match central differences twice", "[gradient]") {
+  check_all(normalization_gradient_cases());
+}
+TEST_CASE("gradients of pooling match central differences twice", "[gradient]") {
+  check_all(pooling_gradient_cases());
+}
+TEST_CASE("gradients of losses match central differences twice", "[gradient]") { check_all(losses_gradient_cases()); }
+TEST_CASE("gradients of products, dropout and recurrence match central differences twice", "[gradient]") {
   check_all(neural_gradient_cases());
+}
+
+TEST_CASE("gradients of clipping and of lists match central differences twice", "[gradient]") {
+  check_all(training_gradient_cases());
 }
 
 TEST_CASE("every public operation is in the gradient list or has no gradient", "[gradient]") {

@@ -174,7 +174,7 @@ TEST_CASE("an operation that fails half way leaves no entry behind", "[tape][err
   CHECK_THROWS_AS(a + ones({4}, {DType::float64}), ShapeError);
   CHECK_THROWS_AS(stack({a, Tensor{1, 2, 3}}), DTypeError);
   CHECK_THROWS_AS(matmul(a, ones({2, 2})), ShapeError);
-  CHECK_THROWS_AS(mse(a, ones({2})), ShapeError);
+  CHECK_THROWS_AS(mse_loss(a, ones({2})), ShapeError);
   CHECK(tape.size() == 0);
   const Tensor y = a * a;
   CHECK(tape.size() == 1);

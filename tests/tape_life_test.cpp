@@ -40,7 +40,7 @@ std::vector<double> trained(std::uint64_t seed) {
   optim::Sgd sgd({hidden.weight, hidden.bias, out.weight, out.bias}, {.learning_rate = 0.05});
   for (int step = 0; step < 50; ++step) {
     GradientTape tape;
-    const Tensor loss = mse(out(tanh(hidden(x))), target);
+    const Tensor loss = mse_loss(out(tanh(hidden(x))), target);
     sgd.apply(tape.gradient(loss, sgd.parameters()));
   }
   std::vector<double> all = values(hidden.weight);
@@ -197,7 +197,7 @@ TEST_CASE("an operation that throws leaves the tape as it was", "[tape]") {
   const std::int64_t size = tape.size(), kept = tape.bytes_kept();
   CHECK_THROWS_AS(y + longer, ShapeError);
   CHECK_THROWS_AS(gather(y, Tensor{7}), IndexError);
-  CHECK_THROWS_AS(mse(y, longer), ShapeError);
+  CHECK_THROWS_AS(mse_loss(y, longer), ShapeError);
   CHECK(tape.size() == size);
   CHECK(tape.bytes_kept() == kept);
   CHECK(same(tape.gradient(y * 2, x), {4.0, 8.0}));

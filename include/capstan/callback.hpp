@@ -18,21 +18,21 @@ class Callback;
 template <class R, class... Args>
 class Callback<R(Args...)> {
  public:
-  Callback() noexcept = default;
+  constexpr Callback() noexcept = default;  // an empty one may be part of a constant expression
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
       Callback(F&& function)
       : held_(new Holding<std::decay_t<F>>(std::forward<F>(function))) {}
 
-  Callback(const Callback& other) noexcept : held_(other.held_) {
+  constexpr Callback(const Callback& other) noexcept : held_(other.held_) {
     if (held_ != nullptr) __atomic_fetch_add(&held_->references, std::size_t{1}, __ATOMIC_RELAXED);
   }
-  Callback(Callback&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
+  constexpr Callback(Callback&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
   Callback& operator=(Callback other) noexcept {
     std::swap(held_, other.held_);
     return *this;
   }
-  ~Callback() {
+  constexpr ~Callback() {
     if (held_ != nullptr && __atomic_sub_fetch(&held_->references, std::size_t{1}, __ATOMIC_ACQ_REL) == 0)
       held_->destroy(held_);
   }

@@ -5,9 +5,12 @@
 // `out` is freshly allocated and contiguous unless an entry says otherwise; inputs may have any strides.
 #include <cstdint>
 
+#include <capstan/ops/update_rule.hpp>
+
+#include "lib/core/resampling.hpp"
 #include "lib/core/tensor_impl.hpp"
+#include "lib/core/window.hpp"
 #include "lib/kernels/op_list.hpp"
-#include "lib/kernels/optimizer_steps.hpp"
 
 namespace capstan::core {
 
@@ -33,6 +36,27 @@ struct RnnBackward {
   TensorImpl* dx;                      // null if not needed
   TensorImpl &dh0, &dwx, &dwh, &db;
   bool relu;
+};
+
+/// Elements that are kept become scale * x + shift, the others `dropped`. Each decision is one of `draw`, bernoulli's
+/// with a probability below 1, and holds for `group` elements side by side.
+struct DropoutTask {
+  RandomTask draw;
+  std::int64_t group;
+  double scale, shift, dropped;
+};
+
+/// Attention. Operands [..., queries or keys, features] of one type, float32 or float64, with equal leading axes; the
+/// last is contiguous. Mask (bool) and bias broadcast to [..., queries, keys], have any strides, and may be null.
+struct AttentionTask {
+  const TensorImpl &query, &key, &value;
+  const TensorImpl *mask, *bias;
+  bool causal;
+  double scale;
+};
+struct AttentionGradients {
+  const TensorImpl &out, &statistics, &grad;
+  TensorImpl *query, *key, *value;  // last axis contiguous; null if not needed
 };
 
 /// The first index that is out of range, and where it stands; position -1 for none.
@@ -64,6 +88,28 @@ struct BadMatrix {
 
 enum class Cumulation : std::uint8_t { sum, product, logsumexp };
 
+/// Windows over planes, of which x and out hold as many: [planes, in...] and [planes, out...].
+struct PoolTask {
+  Window window;
+  bool adaptive = false;      // only sizes count: result o of m among n inputs has [floor(o*n/m), ceil((o+1)*n/m))
+  bool count_padding = true;  // means: whether zeros at the borders count
+  std::int64_t divisor = 0;   // means: of each sum, if it is not 0
+
+  static constexpr std::int64_t kByteTaps = 256;
+  /// Whether a byte can say which of its places won in a window.
+  bool fits_byte() const noexcept {
+    std::int64_t taps = 1;
+    for (const WindowAxis& a : window.axis) taps = a.kernel > kByteTaps ? kByteTaps + 1 : taps * a.kernel;
+    return !adaptive && taps <= kByteTaps;
+  }
+};
+
+/// out = x / (k + alpha/size * the squares of `size` channels around it)^beta
+struct ResponseNorm {
+  std::int64_t size;
+  double alpha, beta, k;
+};
+
 struct Backend {
   // elementwise; operands broadcast to out's shape
   void (*unary)(int op, const TensorImpl& x, TensorImpl& out);
@@ -81,6 +127,17 @@ struct Backend {
   void (*select)(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
   /// a += b, both contiguous and of one shape
   void (*accumulate)(TensorImpl& a, const TensorImpl& b);
+
+  // tools of training: floating, contiguous, of one shape and type
+  /// out = x * factor, perhaps in place; whether all of x is finite
+  bool (*scale)(const TensorImpl& x, double factor, TensorImpl& out);
+  /// average += weight * (value - average)
+  void (*blend)(const TensorImpl& value, double weight, TensorImpl& average);
+  /// the elements of a and b change places; of any type
+  void (*exchange)(TensorImpl& a, TensorImpl& b);
+  /// total, one float64, += sum(|x|^order); for an infinite order the larger of itself and the largest |x|, NaN if
+  /// there is one
+  void (*add_powers)(const TensorImpl& x, double order, TensorImpl& total);
 
   // any strides on both sides; x broadcasts and is converted
   void (*copy)(const TensorImpl& x, TensorImpl& out);
@@ -181,23 +238,104 @@ struct Backend {
   // out = b + a * (out before); out = b at the beginning; one floating type and shape
   void (*recur)(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, TensorImpl& out);
 
+  // convolution over images [batch, channels, places...]; all contiguous, weights [out, in / groups, kernel...]; windows
+  // over the places of x. `bias` may be null
+  void (*convolve)(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const Window& window,
+                   std::int64_t groups, TensorImpl& out);
+  // its gradient for x, from that of its result
+  void (*convolve_transposed)(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
+                              const Window& window, std::int64_t groups, TensorImpl& out);
+  void (*convolve_weight)(const TensorImpl& x, const TensorImpl& grad, const Window& window, std::int64_t groups,
+                          TensorImpl& out);
+
+  // pooling; all contiguous. `places` says which inputs won: as int32 or int64, places in the plane; as uint8, allowed
+  // by PoolTask::fits_byte, places in the window. May be null
+  void (*max_pool)(const PoolTask& task, const TensorImpl& x, TensorImpl& out, TensorImpl* places);
+  // places, not of int64, as int64 places in the plane
+  void (*max_pool_positions)(const PoolTask& task, const TensorImpl& places, TensorImpl& out);
+  // x at its places, and the reverse: zeros, and each gradient added at its place
+  void (*max_pool_gather)(const PoolTask& task, const TensorImpl& x, const TensorImpl& places, TensorImpl& out);
+  void (*max_pool_scatter)(const PoolTask& task, const TensorImpl& grad, const TensorImpl& places, TensorImpl& out);
+  // means of the windows, and the transpose of that
+  void (*avg_pool)(const PoolTask& task, const TensorImpl& x, TensorImpl& out);
+  void (*avg_pool_scatter)(const PoolTask& task, const TensorImpl& grad, TensorImpl& out);
+
+  // resampling: x [batch, channels, axes...]. Nearest ones, not transposed, of any type
+  void (*resample)(const TensorImpl& x, const Resample& task, TensorImpl& out);
+  // x at grid [batch, places..., axes], whose coordinates stand in reverse order: out [batch, channels, places...]
+  void (*grid_sample)(const TensorImpl& x, const TensorImpl& grid, const GridSample& task, TensorImpl& out);
+  // its transpose: grad is like its result and out like x; and its gradient for the grid
+  void (*grid_spread)(const TensorImpl& grad, const TensorImpl& grid, const GridSample& task, TensorImpl& out);
+  void (*grid_slopes)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& grid, const GridSample& task,
+                      TensorImpl& out);
+  // windows over x [batch, channels, axes...] as columns [batch, channels * kernel, windows], of any type; and back
+  void (*unfold)(const TensorImpl& x, const Window& window, TensorImpl& out);
+  void (*fold)(const TensorImpl& x, const Window& window, TensorImpl& out);
+
+  // normalization; all contiguous. `inverse` is 1 / sqrt(variance + epsilon); mean and inverse go to backward as they came
+  // out. Weights and biases may be null, and so may gradients that nobody needs
+  // rows, as many as inverse has elements; mean null: the mean of squares takes the variance's place
+  void (*layer_norm)(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, double epsilon,
+                     TensorImpl& out, TensorImpl* mean, TensorImpl& inverse);
+  void (*layer_norm_backward)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight,
+                              const TensorImpl* mean, const TensorImpl& inverse, TensorImpl* dx, TensorImpl* dweight,
+                              TensorImpl* dbias);
+  // x [samples, channels, ...], numbers of channels [channels], of groups of channels [samples, groups]
+  void (*group_norm)(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, std::int64_t groups,
+                     double epsilon, TensorImpl& out, TensorImpl& mean, TensorImpl& inverse);
+  void (*group_norm_backward)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight,
+                              const TensorImpl& mean, const TensorImpl& inverse, std::int64_t groups, TensorImpl* dx,
+                              TensorImpl* dweight, TensorImpl* dbias);
+  // the first finds mean and variance, zeros if x is empty; the second is given them
+  void (*batch_norm_training)(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, double epsilon,
+                              TensorImpl& out, TensorImpl& mean, TensorImpl& variance, TensorImpl& inverse);
+  void (*batch_norm)(const TensorImpl& x, const TensorImpl& mean, const TensorImpl& variance, const TensorImpl* weight,
+                     const TensorImpl* bias, double epsilon, TensorImpl& out, TensorImpl& inverse);
+  void (*batch_norm_backward)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight,
+                              const TensorImpl& mean, const TensorImpl& inverse, bool training, TensorImpl* dx,
+                              TensorImpl* dweight, TensorImpl* dbias);
+  void (*response_norm)(const ResponseNorm& norm, const TensorImpl& x, TensorImpl& out);
+  void (*response_norm_backward)(const ResponseNorm& norm, const TensorImpl& grad, const TensorImpl& x,
+                                 TensorImpl& out);
+
   // losses over rows: x [rows, classes], labels [rows]
   void (*cross_entropy)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp);
   void (*cross_entropy_backward)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,
                                  const TensorImpl& logsumexp, TensorImpl& out);
+  // a row of kernels::LossOps; all contiguous and of one shape
+  void (*loss)(int op, double p, const TensorImpl& x, const TensorImpl& target, TensorImpl& out);
+  // for x, or with `right` for the target; grad is contiguous, or one value for all elements
+  void (*loss_backward)(int op, bool right, double p, const TensorImpl& grad, const TensorImpl& x,
+                        const TensorImpl& target, TensorImpl& out);
+  // x and labels [rows, classes], contiguous; a -1 ends the labels of a row. `slope`, the derivative, may be null
+  void (*multilabel_margin)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& out, TensorImpl* slope);
+
+  // rows of table [rows, width] added up: row b of out is the sum, or the mean, of weights[i] * table[indices[i]] for
+  // bounds[b] <= i < bounds[b + 1], but for indices that equal `padding`. All contiguous; indices [n], in range; bounds
+  // int64; weights [n] or null. Any floating type
+  void (*embedding_bag)(const TensorImpl& table, const TensorImpl& indices, const TensorImpl& bounds,
+                        const TensorImpl* weights, std::int64_t padding, bool mean, TensorImpl& out);
+
+  // dropout: all contiguous; kept, bool, has an element for each group
+  void (*dropout)(const DropoutTask& task, const TensorImpl& x, TensorImpl& kept, TensorImpl& out);
+  // scale * x where it was kept, else 0
+  void (*keep)(const TensorImpl& kept, std::int64_t group, double scale, const TensorImpl& x, TensorImpl& out);
 
   void (*rnn_forward)(const RnnForward& task, TensorImpl& out);
   void (*rnn_backward)(const RnnBackward& task);
 
-  // parameters and states are contiguous
-  void (*adam)(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, const kernels::AdamStep& step);
-  void (*sgd)(TensorImpl& p, const TensorImpl& g, TensorImpl* velocity, const kernels::SgdStep& step);
+  // out [..., queries, values], the last axis contiguous; statistics [..., queries, 2] for the way back
+  void (*attention)(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
+  void (*attention_backward)(const AttentionTask& task, const AttentionGradients& gradients);
+
+  // one step of a parameter; it and its states are contiguous, as many as the rule has, the others null
+  void (*optimizer_step)(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
+                         TensorImpl* third, const UpdateNumbers& numbers);
   // the same where the gradient is `values` in the rows `indices` (ascending, none twice) and zero elsewhere; with
   // `touched` only those rows change
-  void (*adam_rows)(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl& m, TensorImpl& v,
-                    const kernels::AdamStep& step, bool touched);
-  void (*sgd_rows)(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl* velocity,
-                   const kernels::SgdStep& step, bool touched);
+  void (*optimizer_rows)(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,
+                         TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
+                         bool touched);
 };
 
 /// The table of a device. Throws DeviceError if there is none.

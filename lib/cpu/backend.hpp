@@ -7,8 +7,10 @@ namespace capstan::on_cpu {
 using core::BadIndex;
 using core::BadMatrix;
 using core::LocateTask;
+using core::PoolTask;
 using core::PositionRule;
 using core::RandomTask;
+using core::ResponseNorm;
 using core::RnnBackward;
 using core::RnnForward;
 
@@ -26,6 +28,16 @@ void bitwise(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, Tens
 void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void logical(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
 void select(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out);
+// convolve.cpp
+void convolve(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
+              std::int64_t groups, TensorImpl& out);
+void convolve_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
+                         const core::Window& window, std::int64_t groups, TensorImpl& out);
+void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window, std::int64_t groups,
+                     TensorImpl& out);
+// avg_pool.cpp
+void avg_pool(const PoolTask& task, const TensorImpl& x, TensorImpl& out);
+void avg_pool_scatter(const PoolTask& task, const TensorImpl& grad, TensorImpl& out);
 // copy.cpp
 void copy(const TensorImpl& x, TensorImpl& out);
 void fill(TensorImpl& out, Scalar value);
@@ -37,6 +49,16 @@ void categorical(const RandomTask& task, const TensorImpl& logits, TensorImpl& o
 void reduce(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& out);
 void argmax(const TensorImpl& x, int axis, TensorImpl& out);
 void argmin(const TensorImpl& x, int axis, TensorImpl& out);
+// lists.cpp
+bool scale(const TensorImpl& x, double factor, TensorImpl& out);
+void blend(const TensorImpl& value, double weight, TensorImpl& average);
+void exchange(TensorImpl& a, TensorImpl& b);
+void add_powers(const TensorImpl& x, double order, TensorImpl& total);
+// max_pool.cpp
+void max_pool(const PoolTask& task, const TensorImpl& x, TensorImpl& out, TensorImpl* places);
+void max_pool_positions(const PoolTask& task, const TensorImpl& places, TensorImpl& out);
+void max_pool_gather(const PoolTask& task, const TensorImpl& x, const TensorImpl& places, TensorImpl& out);
+void max_pool_scatter(const PoolTask& task, const TensorImpl& grad, const TensorImpl& places, TensorImpl& out);
 // moments.cpp
 void moments(const TensorImpl& x, unsigned reduced, double correction, bool root, TensorImpl& mean, TensorImpl& spread);
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
@@ -47,6 +69,11 @@ void logsumexp(const TensorImpl& x, TensorImpl& out);
 void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp);
 void cross_entropy_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,
                             const TensorImpl& logsumexp, TensorImpl& out);
+// losses.cpp
+void loss(int op, double p, const TensorImpl& x, const TensorImpl& target, TensorImpl& out);
+void loss_backward(int op, bool right, double p, const TensorImpl& grad, const TensorImpl& x, const TensorImpl& target,
+                   TensorImpl& out);
+void multilabel_margin(const TensorImpl& x, const TensorImpl& labels, TensorImpl& out, TensorImpl* slope);
 // matmul.cpp
 void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate);
 // triangle.cpp
@@ -62,6 +89,12 @@ BadMatrix cholesky(const TensorImpl& x, TensorImpl& out);
 void qr(const TensorImpl& x, TensorImpl& q, TensorImpl& r);
 BadMatrix svd(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh);
 BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v);
+// embedding.cpp
+void embedding_bag(const TensorImpl& table, const TensorImpl& indices, const TensorImpl& bounds,
+                   const TensorImpl* weights, std::int64_t padding, bool mean, TensorImpl& out);
+// dropout.cpp
+void dropout(const core::DropoutTask& task, const TensorImpl& x, TensorImpl& kept, TensorImpl& out);
+void keep(const TensorImpl& kept, std::int64_t group, double scale, const TensorImpl& x, TensorImpl& out);
 // indexing.cpp
 BadIndex check_indices(const TensorImpl& indices, std::int64_t low, std::int64_t high);
 bool take(const TensorImpl& x, const TensorImpl& positions, const PositionRule& rule, TensorImpl& out);
@@ -96,15 +129,49 @@ void bincount(const TensorImpl& x, const TensorImpl* weights, TensorImpl& out);
 void cumulate(core::Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out);
 void cumulative_extreme(bool largest, const TensorImpl& x, int axis, TensorImpl& values, TensorImpl& indices);
 void recur(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, TensorImpl& out);
+// resample.cpp
+void resample(const TensorImpl& x, const core::Resample& task, TensorImpl& out);
+// grid_sample.cpp
+void grid_sample(const TensorImpl& x, const TensorImpl& grid, const core::GridSample& task, TensorImpl& out);
+void grid_spread(const TensorImpl& grad, const TensorImpl& grid, const core::GridSample& task, TensorImpl& out);
+void grid_slopes(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& grid, const core::GridSample& task,
+                 TensorImpl& out);
+// unfold.cpp
+void unfold(const TensorImpl& x, const core::Window& window, TensorImpl& out);
+void fold(const TensorImpl& x, const core::Window& window, TensorImpl& out);
+// layer_norm.cpp
+void layer_norm(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, double epsilon, TensorImpl& out,
+                TensorImpl* mean, TensorImpl& inverse);
+void layer_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl* mean,
+                         const TensorImpl& inverse, TensorImpl* dx, TensorImpl* dweight, TensorImpl* dbias);
+// group_norm.cpp
+void group_norm(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, std::int64_t groups,
+                double epsilon, TensorImpl& out, TensorImpl& mean, TensorImpl& inverse);
+void group_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
+                         const TensorImpl& inverse, std::int64_t groups, TensorImpl* dx, TensorImpl* dweight,
+                         TensorImpl* dbias);
+// batch_norm.cpp
+void batch_norm_training(const TensorImpl& x, const TensorImpl* weight, const TensorImpl* bias, double epsilon,
+                         TensorImpl& out, TensorImpl& mean, TensorImpl& variance, TensorImpl& inverse);
+void batch_norm(const TensorImpl& x, const TensorImpl& mean, const TensorImpl& variance, const TensorImpl* weight,
+                const TensorImpl* bias, double epsilon, TensorImpl& out, TensorImpl& inverse);
+void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,
+                         const TensorImpl& inverse, bool training, TensorImpl* dx, TensorImpl* dweight,
+                         TensorImpl* dbias);
+// response_norm.cpp
+void response_norm(const ResponseNorm& norm, const TensorImpl& x, TensorImpl& out);
+void response_norm_backward(const ResponseNorm& norm, const TensorImpl& grad, const TensorImpl& x, TensorImpl& out);
 // rnn.cpp
 void rnn_forward(const RnnForward& task, TensorImpl& out);
 void rnn_backward(const RnnBackward& task);
+// attention.cpp
+void attention(const core::AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
+void attention_backward(const core::AttentionTask& task, const core::AttentionGradients& gradients);
 // optimizers.cpp
-void adam(TensorImpl& p, const TensorImpl& g, TensorImpl& m, TensorImpl& v, const kernels::AdamStep& step);
-void sgd(TensorImpl& p, const TensorImpl& g, TensorImpl* velocity, const kernels::SgdStep& step);
-void adam_rows(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl& m, TensorImpl& v,
-               const kernels::AdamStep& step, bool touched);
-void sgd_rows(TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, TensorImpl* velocity,
-              const kernels::SgdStep& step, bool touched);
+void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
+                    TensorImpl* third, const UpdateNumbers& numbers);
+void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,
+                    TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
+                    bool touched);
 
 }  // namespace capstan::on_cpu

@@ -1,10 +1,10 @@
 // Means and variances in one go, and what products need for their gradients. Pieces that stay in the cache are read
-// twice: for their mean, then for the distances from it (the corrected two-pass algorithm of Chan, Golub and LeVeque,
-// "Algorithms for computing the sample variance", The American Statistician 37, 1983, which also gives how two pieces
-// become one). Distances are taken from a number of the element type, so that equal values have variance 0 exactly.
+// twice: for their mean, then for the distances from it (the corrected two-pass algorithm of the paper that parts.hpp
+// names). Distances are taken from a number of the element type, so that equal values have variance 0 exactly.
 #include <cmath>
 
 #include "lib/core/dispatch.hpp"
+#include "lib/cpu/parts.hpp"
 #include "lib/cpu/reducing.hpp"
 #include "lib/cpu/simd/kernels.hpp"
 
@@ -13,32 +13,6 @@ namespace {
 
 constexpr std::int64_t kColumnPiece = 256;  // columns, times
 constexpr std::int64_t kColumnRows = 256;   // rows, that stay in the cache
-
-struct Part {
-  double count, mean, squares;  // squares: sum of squared distances from the mean
-};
-
-Part joined(const Part& a, const Part& b) {
-  const double count = a.count + b.count, distance = b.mean - a.mean;
-  const bool finite = distance - distance == 0;
-  return {count,
-          finite ? a.mean + distance * (b.count / count) : a.mean * (a.count / count) + b.mean * (b.count / count),
-          a.squares + b.squares + distance * distance * (a.count * (b.count / count))};
-}
-
-/// From the sums of the distances from `shift` and of their squares.
-Part part_of(double count, double shift, double first, double second) {
-  const double squares = second - first * first / count;
-  return {count, shift + first / count, squares < 0 ? 0 : squares};
-}
-
-/// About the mean; a value of the piece where the sum has overflowed, and 0 where that is infinite itself.
-template <class T>
-T shift_of(double sum, double count, T otherwise) {
-  const T mean = static_cast<T>(sum / count);
-  if (mean - mean == T(0)) return mean;
-  return otherwise - otherwise == T(0) ? otherwise : T(0);
-}
 
 /// What becomes of a part: the mean, and the variance or its root.
 template <class T>

@@ -6,6 +6,7 @@
 
 #include "lib/kernels/activation_ops.hpp"
 #include "lib/kernels/binary_ops.hpp"
+#include "lib/kernels/loss_ops.hpp"
 #include "lib/kernels/parametric_ops.hpp"
 #include "lib/kernels/rounding_ops.hpp"
 #include "lib/kernels/special_ops.hpp"
@@ -26,9 +27,11 @@ template <class Op, class... Ops> constexpr int position_in(std::tuple<Ops...>*)
 template <class Op> inline constexpr int kUnaryId = position_in<Op>(static_cast<UnaryOps*>(nullptr));
 template <class Op> inline constexpr int kBinaryId = position_in<Op>(static_cast<BinaryOps*>(nullptr));
 template <class Op> inline constexpr int kParametricId = position_in<Op>(static_cast<ParametricOps*>(nullptr));
+template <class Op> inline constexpr int kLossId = position_in<Op>(static_cast<LossOps*>(nullptr));
 inline constexpr int kUnaryCount = std::tuple_size_v<UnaryOps>;
 inline constexpr int kBinaryCount = std::tuple_size_v<BinaryOps>;
 inline constexpr int kParametricCount = std::tuple_size_v<ParametricOps>;
+inline constexpr int kLossCount = std::tuple_size_v<LossOps>;
 
 template <class Op> constexpr Evaluate evaluate_of() {
   if constexpr (requires { Op::evaluate; }) return Op::evaluate;

@@ -1,11 +1,13 @@
 #pragma once
-// Layers without memory of what came before: Linear, Dropout, Sequential.
+// Layers without memory of what came before: Linear, Bilinear, changes of shape, Sequential.
 #include <tuple>
 #include <utility>
 
+#include <capstan/nn/dropout.hpp>
 #include <capstan/nn/init.hpp>
 #include <capstan/nn/module.hpp>
 #include <capstan/ops/neural.hpp>
+#include <capstan/ops/shaping.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
 namespace nn {
@@ -31,22 +33,52 @@ class Linear {
   CAPSTAN_FIELDS(weight, bias);
 };
 
-struct DropoutOptions {
-  double keep = 0.5;  ///< probability that an element stays, in (0, 1]
+struct BilinearOptions {
+  std::int64_t in1 = 0, in2 = 0, out = 0;  ///< sizes of the last axes, each >= 1
+  bool bias = true;
+  /// Of the weight; it is told the fans in1*in2 and out.
+  Initializer weight_init = init::glorot_uniform();
+  Initializer bias_init = init::zeros();
+  DType dtype = DType::float32;
 };
 
-/// `dropout` in training, nothing otherwise. Draws from the calling thread's default generator.
-class Dropout {
+/// `bilinear`: y = x1^T weight x2 + bias for each output.
+///
+/// Shapes  x1 [..., in1], x2 [..., in2], weight [out, in1, in2], bias [out]; y [..., out]
+/// Throws  ShapeError unless all sizes are >= 1, or if the inputs do not fit
+class Bilinear {
  public:
-  explicit Dropout(DropoutOptions options = {}, Where where = Where::current());
+  explicit Bilinear(const BilinearOptions& options, Rng& rng = default_rng(), Where where = Where::current());
+  Bilinear(std::int64_t in1, std::int64_t in2, std::int64_t out, Rng& rng = default_rng(),
+           Where where = Where::current())
+      : Bilinear({.in1 = in1, .in2 = in2, .out = out}, rng, where) {}
+  Tensor operator()(const Tensor& x1, const Tensor& x2, Where where = Where::current()) const;
+
+  Parameter weight, bias;  ///< `bias` is undefined if switched off
+  CAPSTAN_FIELDS(weight, bias);
+};
+
+/// `flatten` from the second axis on: [batch, ...] -> [batch, features].
+struct Flatten {
+  int begin = 1, end = -1;  ///< first and last of the axes that become one
   Tensor operator()(const Tensor& x, Where where = Where::current()) const;
-  void set_training(bool training) noexcept { training_ = training; }
-  bool training() const noexcept { return training_; }
+};
+
+/// `unflatten`: one axis becomes several, of which one size may be -1. `Unflatten{1, {8, 7, 7}}`.
+class Unflatten {
+ public:
+  Unflatten(int axis, const ShapeRequest& sizes) : sizes_(sizes), axis_(axis) {}
+  Tensor operator()(const Tensor& x, Where where = Where::current()) const;
   CAPSTAN_FIELDS();
 
  private:
-  double keep_;
-  bool training_ = true;
+  ShapeRequest sizes_;
+  int axis_;
+};
+
+/// x itself: what stands where a layer may be left out.
+struct Identity {
+  Tensor operator()(const Tensor& x) const { return x; }
 };
 
 /// Calls its parts in turn. A part is a module, or a lambda: `Sequential net{Linear{2, 8}, [](auto& x) { return

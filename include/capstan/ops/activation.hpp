@@ -47,6 +47,11 @@ Tensor leaky_relu(const Tensor& x, double slope = 0.01, Where where = Where::cur
 /// log(sigmoid(x)), without underflow.
 Tensor log_sigmoid(const Tensor& x, Where where = Where::current());
 
+/// The largest of each `pieces` places side by side along an axis (Goodfellow et al. 2013; TensorFlow's Maxout):
+/// out[..., i] = max of x[..., pieces*i] to x[..., pieces*i + pieces - 1]. Ties share the gradient evenly. Numbers.
+/// Throws IndexError for the axis, ShapeError unless pieces >= 1 and divides its size, DTypeError for bool.
+Tensor maxout(const Tensor& x, std::int64_t pieces, int axis = -1, Where where = Where::current());
+
 /// x * tanh(log(1 + exp(x))) (Misra 2019).
 Tensor mish(const Tensor& x, Where where = Where::current());
 

@@ -1,30 +1,12 @@
 #pragma once
-// Operations that networks are made of: dropout, losses, a whole recurrent sequence at once.
+// Operations that networks are made of: a whole recurrent sequence at once.
 #include <cstdint>
 #include <utility>
 
-#include <capstan/random.hpp>
+#include <capstan/ops/dropout.hpp>
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
-
-/// Keeps each element with probability `keep`, divided by `keep`, and zeroes the rest (inverted dropout; Srivastava et
-/// al. 2014). Floating types; 0 < keep <= 1 (Error).
-Tensor dropout(const Tensor& x, double keep, Rng& rng = default_rng(), Where where = Where::current());
-
-/// -log softmax(logits)[label] for each row.
-///
-/// Shapes    logits [..., classes], labels [...] int32 or int64 in [0, classes); result [...]
-/// Gradient  for logits: g * (softmax(logits) - one_hot(labels))
-/// Throws    ShapeError  shapes do not fit     IndexError  a label out of range     DTypeError
-Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where = Where::current());
-
-/// -sum(labels * log_softmax(logits)) for each row; labels of the logits' shape, usually summing to 1.
-/// Gradient for logits and labels.
-Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, Where where = Where::current());
-
-/// mean((prediction - target)^2) over all elements; shapes must be equal (ShapeError), no broadcasting.
-Tensor mse(const Tensor& prediction, const Tensor& target, Where where = Where::current());
 
 enum class Activation : std::uint8_t { tanh, relu };
 

@@ -15,7 +15,7 @@ class Sizes {
  public:
   constexpr Sizes() noexcept = default;  ///< none: means what the option says
   template <std::integral T>
-  constexpr Sizes(T all) noexcept : values_{static_cast<std::int64_t>(all)}, count_(1) {}
+  constexpr Sizes(T value) noexcept : values_{static_cast<std::int64_t>(value)}, count_(1) {}
   Sizes(std::initializer_list<std::int64_t> each, Where where = Where::current());  ///< ShapeError for more than 3
   explicit Sizes(std::span<const std::int64_t> each, Where where = Where::current());
 
@@ -34,8 +34,8 @@ class Borders {
  public:
   constexpr Borders() noexcept = default;  ///< none
   template <std::integral T>
-  constexpr Borders(T all) noexcept
-      : values_{{static_cast<std::int64_t>(all), static_cast<std::int64_t>(all)}}, count_(1) {}
+  constexpr Borders(T value) noexcept
+      : values_{{static_cast<std::int64_t>(value), static_cast<std::int64_t>(value)}}, count_(1) {}
   constexpr Borders(PaddingRule rule) noexcept : count_(1), same_(rule == PaddingRule::same) {}
   Borders(std::initializer_list<std::int64_t> each, Where where = Where::current());  ///< ShapeError for more than 3
   Borders(std::initializer_list<Padding> each, Where where = Where::current());       ///< ShapeError for more than 3

@@ -2,6 +2,8 @@
 // The table of SIMD kernels: one instance for each instruction set, chosen when the program runs.
 #include <cstdint>
 
+#include <capstan/ops/update_rule.hpp>
+
 #include "lib/kernels/op_list.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
 
@@ -34,8 +36,101 @@ template <class T> struct RnnRows {
   T *pre, *carry;             // backward: scratch [rows, hidden] each
 };
 
-using kernels::AdamStep;
-using kernels::SgdStep;
+/// c [row_count, columns] (+)= sum over k of x[rows[i] + steps[k]] * w[k], with `columns` registers of columns. w and c
+/// are contiguous; `bias`, a row or null, is where sums start that do not accumulate.
+template <class T> struct OffsetGemm {
+  const T* x;
+  const std::int32_t* rows;
+  std::int64_t row_count;
+  const std::int32_t* steps;
+  std::int64_t count;
+  const T *w, *bias;
+  T* c;
+  int columns;  // 1 to panel / lanes
+  bool accumulate;
+};
+/// out[row][i] = start + sum over k of w[k] * x[row][i + steps[k]]. Reads x up to four registers beyond a row's end.
+template <class T> struct Slide {
+  const T* x;
+  std::int64_t x_row;
+  const std::int32_t* steps;
+  const T* w;
+  std::int64_t count;
+  T* out;
+  std::int64_t out_row, rows, length;
+  T start;
+};
+/// sums[k] += sum over rows and i of grad[row][i] * x[row][i + steps[k]].
+template <class T> struct Overlap {
+  const T* x;
+  std::int64_t x_row;
+  const T* grad;
+  std::int64_t grad_row, rows, length;
+  const std::int32_t* steps;
+  std::int64_t count;
+  double* sums;
+};
+
+/// A row of windows that lie within their input: number i has the elements rows[r][first + i * stride + k * step] for
+/// all k below `kernel`, and codes[r] + k is what they are called.
+template <class T> struct PoolRow {
+  const T* const* rows;
+  const std::int32_t* codes;
+  std::int64_t row_count, first, kernel, stride, step;  // stride 1 or 2
+  std::int64_t count;                                   // of windows
+};
+
+/// Rows that are normalized one by one: (x - mean) / sqrt(variance + epsilon) * weight + bias, all contiguous.
+template <class T> struct NormRows {
+  std::int64_t rows, count;    // count >= 1
+  const T *x, *weight, *bias;  // the latter two [count], or null
+  double epsilon;
+  T *out, *mean, *inverse;  // mean [rows], null for distances from 0 instead of from it; inverse [rows]: of the root
+};
+/// Gradients of `count` columns of such rows, which are `step` values long. totals [rows, 3]: over whole rows the sums of
+/// grad*weight, of that times x - mean, and of x - mean.
+template <class T> struct NormGradients {
+  std::int64_t rows, count, step;
+  const T *grad, *x, *weight, *mean, *inverse;
+  double* totals;
+  T *dx, *dweight, *dbias;  // dx null if not needed; the others are added to, both null if not needed
+};
+/// Numbers of channels: out = by_grad * grad + by_x * (x - shift) + offset.
+template <class T> struct ChannelRule {
+  const T *shift, *by_grad, *by_x, *offset;
+};
+
+/// kept[i]: whether number i of a stream of 32-bit random numbers is below the threshold, from a whole block on.
+struct Decisions {
+  std::uint64_t seed, stream, block;
+  std::uint32_t threshold;
+  bool* kept;
+  std::int64_t count;
+};
+
+/// Products of some queries of one head with its keys, and what makes weights of them. Row i sees the first
+/// first + i + 1 of `count` keys at most.
+template <class T> struct AttentionRows {
+  T* scores;  // [rows, count], `row` apart: products, in whose place the weights come
+  std::int64_t row, rows, count, first;
+  T scale;
+  const T* bias;  // added at [i * bias_row + j * bias_column]; null for none. -infinity: not seen
+  std::int64_t bias_row, bias_column;
+  const bool* allowed;  // false: not seen; null if all are
+  std::int64_t allowed_row, allowed_column;
+  T* line;        // scratch [count]
+  T* statistics;  // [rows, 2]: a weight is exp(score - the first) times the second
+  // backward: from the weights' gradients, laid out like the scores, to those of the products
+  T* grads;
+  const T *out, *out_grad;  // [rows, width]
+  std::int64_t out_row, out_grad_row, width;
+};
+
+/// One step of an optimizer for each rule, of which `states` has as many as it takes.
+template <class T> struct StepTable {
+  void (*rule[kernels::kStepCount])(T* p, const T* g, T* const* states, std::int64_t count,
+                                    const UpdateNumbers& numbers);
+};
 
 template <class T> struct FloatKernels {
   void (*unary[kernels::kUnaryCount])(const T* x, T* y, std::int64_t count);
@@ -46,6 +141,12 @@ template <class T> struct FloatKernels {
   // steps are 1, or 0 for one value against all
   void (*binary[kernels::kBinaryCount])(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y,
                                         std::int64_t count);
+  void (*loss[kernels::kLossCount])(const T* x, const T* target, double p, T* y, std::int64_t count);
+  // for x and for the target; count >= 1, the step of the gradient is 0 or 1
+  void (*loss_left[kernels::kLossCount])(const T* grad, std::int64_t grad_step, const T* x, const T* target, double p,
+                                         T* out, std::int64_t count);
+  void (*loss_right[kernels::kLossCount])(const T* grad, std::int64_t grad_step, const T* x, const T* target, double p,
+                                          T* out, std::int64_t count);
   double (*sum)(const T* x, std::int64_t count);
   T (*max)(const T* x, std::int64_t count);  // count >= 1; NaN if there is one
   T (*min)(const T* x, std::int64_t count);
@@ -70,10 +171,49 @@ template <class T> struct FloatKernels {
   bool (*any_bad)(const T* x, std::int64_t count, bool infinite);
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
+  std::int64_t lanes, panel;  // of a register; of the most columns that `offset_gemm` takes
+  void (*offset_gemm)(const OffsetGemm<T>& g);
+  // convolve.hpp; lines, results and gradients of tiles of m columns, 2 or 4, and their 6 products
+  void (*filter_input)(const T* line, std::int64_t tiles, int m, T* to, std::int64_t pitch);
+  void (*filter_output)(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width,
+                        const T* bias, T* out);
+  void (*filter_gradient)(const T* grad, std::int64_t tiles, int m, std::int64_t width, T* to, std::int64_t plane);
+  void (*slide)(const Slide<T>& s);
+  void (*overlap)(const Overlap<T>& o);
+  // the first largest element of each window, a NaN before all; and its code, if `codes` is not null
+  void (*max_pool_row)(const PoolRow<T>& r, T* out, std::uint8_t* codes);
+  void (*avg_pool_row)(const PoolRow<T>& r, T divisor, T* out);  // sums divided by that
+  // normalization. Sums and totals are those of NormGradients, without a weight
+  void (*norm_rows)(const NormRows<T>& r);
+  void (*norm_totals)(const NormGradients<T>& g);     // of whole rows: writes totals
+  void (*norm_gradients)(const NormGradients<T>& g);  // reads them
+  // of planes that are `step` apart: about their mean, and the sums of the distances from it and of their squares
+  void (*plane_moments)(const T* x, std::int64_t planes, std::int64_t step, std::int64_t count, T* shift, double* first,
+                        double* second);
+  void (*plane_products)(const T* grad, const T* x, T shift, std::int64_t planes, std::int64_t step, std::int64_t count,
+                         double* totals);
+  // contiguous planes, a channel each; grad may be null, and by_grad then too
+  void (*plane_rule)(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t planes, std::int64_t count,
+                     T* out);
+  // rows of channels; sums are added to
+  void (*column_distances)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                           std::int64_t count, double* first, double* second);
+  void (*column_products)(const T* grad, const T* x, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                          std::int64_t count, double* totals, std::int64_t totals_step);
+  void (*column_rule)(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count,
+                      T* out);
+  void (*decide)(const Decisions& d);
+  // y = scale * x + shift where it is kept, else dropped
+  void (*keep)(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count);
   void (*rnn_forward)(const RnnRows<T>& r);
   void (*rnn_backward)(const RnnRows<T>& r);
-  void (*adam)(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& step);
-  void (*sgd)(T* p, const T* g, T* velocity, std::int64_t count, const SgdStep& step);
+  void (*attention_weights)(const AttentionRows<T>& a);  // not yet times the statistics' second number, which it writes
+  void (*attention_backward)(const AttentionRows<T>& a);
+  StepTable<T> steps;
+  // lamb behind its step: adds the squares of p and of its direction to two sums; moves p by `rate`
+  void (*lamb_norms)(const T* p, const T* mean, const T* square, std::int64_t count, const UpdateNumbers& numbers,
+                     double* squares);
+  void (*lamb_move)(T* p, const T* mean, const T* square, std::int64_t count, const UpdateNumbers& numbers);
 };
 
 struct SimdKernels {

@@ -12,8 +12,15 @@
 #include "lib/cpu/simd/lanes.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
+#include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/optimizers.hpp"
+#include "lib/cpu/simd/convolve.hpp"
+#include "lib/cpu/simd/pooling.hpp"
+#include "lib/cpu/simd/normalize.hpp"
+#include "lib/cpu/simd/dropout.hpp"
+#include "lib/cpu/simd/attention.hpp"
 #include "lib/cpu/simd/table.hpp"
 // clang-format on
 

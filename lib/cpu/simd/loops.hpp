@@ -1,4 +1,4 @@
-// Further loops over contiguous values: sums, extremes, softmax, optimizers. Included by kernels_*.cpp behind
+// Further loops over contiguous values: sums, extremes, softmax. Included by kernels_*.cpp behind
 // rule_loops.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
@@ -305,54 +305,6 @@ void copy_rows(const T* from, const std::int64_t* offsets, std::int64_t count, T
       for (std::int64_t k = 0; k < fetched; k += kLine) __builtin_prefetch(next + k);
     }
     copy_row(from + offsets[i], to + i * width, width);
-  }
-}
-
-// --- optimizers ---
-
-template <class T>
-CAPSTAN_INLINE void adam_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& m, Lanes<T>& v, const AdamStep& s) {
-  using L = Lanes<T>;
-  g = fma(L(s.weight_decay), p, g);
-  m = fma(L(s.beta1), m, L(1 - s.beta1) * g);
-  v = fma(L(s.beta2), v, L(1 - s.beta2) * g * g);
-  p = p - L(s.learning_rate * s.mean_scale) * m / (sqrt(v * L(s.square_scale)) + L(s.epsilon));
-}
-
-template <class T> void adam(T* p, const T* g, T* m, T* v, std::int64_t count, const AdamStep& s) {
-  using L = Lanes<T>;
-  for (std::int64_t i = 0; i < count; i += L::size) {
-    const std::int64_t width = count - i < L::size ? count - i : L::size;
-    if (width == L::size) {
-      L lp = L::load(p + i), lm = L::load(m + i), lv = L::load(v + i);
-      adam_lanes(lp, L::load(g + i), lm, lv, s);
-      lp.store(p + i), lm.store(m + i), lv.store(v + i);
-    } else {
-      L lp = load_part(p + i, width), lm = load_part(m + i, width), lv = load_part(v + i, width);
-      adam_lanes(lp, load_part(g + i, width), lm, lv, s);
-      store_part(lp, p + i, width), store_part(lm, m + i, width), store_part(lv, v + i, width);
-    }
-  }
-}
-
-template <class T> CAPSTAN_INLINE void sgd_lanes(Lanes<T>& p, Lanes<T> g, Lanes<T>& velocity, const SgdStep& s) {
-  using L = Lanes<T>;
-  g = fma(L(s.weight_decay), p, g);
-  if (s.momentum != 0) {
-    velocity = fma(L(s.momentum), velocity, g);
-    g = s.nesterov ? fma(L(s.momentum), velocity, g) : velocity;
-  }
-  p = p - L(s.learning_rate) * g;
-}
-
-template <class T> void sgd(T* p, const T* g, T* velocity, std::int64_t count, const SgdStep& s) {
-  using L = Lanes<T>;
-  for (std::int64_t i = 0; i < count; i += L::size) {
-    const std::int64_t width = count - i < L::size ? count - i : L::size;
-    L lp = load_part(p + i, width), lv = velocity != nullptr ? load_part(velocity + i, width) : L(0);
-    sgd_lanes(lp, load_part(g + i, width), lv, s);
-    store_part(lp, p + i, width);
-    if (velocity != nullptr) store_part(lv, velocity + i, width);
   }
 }
 

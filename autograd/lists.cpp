@@ -1,0 +1,207 @@
+#include "autograd/lists.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include <capstan/ops/lists.hpp>
+#include <capstan/sparse.hpp>
+
+namespace capstan {
+namespace autograd {
+
+std::vector<const Tensor*> defined_ones(const char* op, std::span<const Tensor> list, Where where) {
+  std::vector<const Tensor*> found;
+  found.reserve(list.size());
+  for (const Tensor& x : list) {
+    if (!x.defined()) continue;
+    require_floating(op, *x.impl(), where);
+    if (!found.empty()) core::require_same_device(op, *found[0]->impl(), *x.impl(), where);
+    found.push_back(&x);
+  }
+  return found;
+}
+
+Tensor times(Tensor x, double factor, bool& finite, Where where) {
+  const core::Backend& backend = backend_of(*x.impl(), where);
+  if (has_row_slices(x)) {
+    RowSlices slices = row_slices(x, where);
+    const Tensor values = std::exchange(slices.values, result_like(*slices.values.impl(), where));
+    finite = backend.scale(*values.impl(), factor, *slices.values.impl()) && finite;
+    return core::make_sliced(std::move(slices), x.impl()->shape, where);
+  }
+  if (may_reuse(*x.impl())) {
+    finite = backend.scale(*x.impl(), factor, *x.impl()) && finite;
+    return x;
+  }
+  const Tensor from = dense(x, where);
+  Tensor result = result_like(*from.impl(), where);
+  finite = backend.scale(*from.impl(), factor, *result.impl()) && finite;
+  return result;
+}
+
+namespace {
+
+void check_pair(const char* op, std::size_t i, const Tensor& total, const Tensor& value, Where where) {
+  const TensorImpl &a = core::described(op, total, where), &b = core::described(op, value, where);
+  if (a.shape != b.shape)
+    base::fail<ShapeError>(where, op, ": tensor ", i, " is ", a.shape, " in the first list and ", b.shape,
+                           " in the second; the shapes must be equal.");
+  if (a.dtype != b.dtype)
+    base::fail<DTypeError>(where, op, ": tensor ", i, " is ", a.dtype, " in the first list and ", b.dtype,
+                           " in the second; the types must be equal.");
+  core::require_same_device(op, a, b, where);
+}
+
+void check_lengths(const char* op, std::size_t first, std::size_t second, Where where) {
+  if (first != second)
+    base::fail<ShapeError>(where, op, ": the first list has ", first, " tensors and the second ", second,
+                           "; they must be as long as each other.");
+}
+
+/// One that is written in place.
+void check_written(const char* op, std::size_t i, const Tensor& x, Where where) {
+  if (!core::defined(op, x, where).contiguous)
+    base::fail<ShapeError>(where, op, ": tensor ", i, " of shape ", x.shape(), " is not contiguous; it must be.");
+  check_in_place(op, x, nullptr, where);
+}
+
+/// What becomes of one total: `target`, to which `whole` and `rows` are still to be added.
+struct Sum {
+  Tensor target, whole;
+  RowSlices rows;
+};
+
+/// A tensor with x's elements that may be written to: x itself, if nobody else holds it.
+Tensor own(const Tensor& x, bool sole, Where where) {
+  if (sole) return x;
+  if (has_row_slices(x)) return core::make_sliced(row_slices(x, where), x.impl()->shape, where);
+  Tensor copy = result_like(*x.impl(), where);
+  backend_of(*x.impl(), where).copy(*x.impl(), *copy.impl());
+  return copy;
+}
+
+/// The slices of both, or the sum of both if those would be no fewer than the tensor has rows.
+Tensor joined_slices(const Tensor& total, const Tensor& value, Where where) {
+  const RowSlices a = row_slices(total, where), b = row_slices(value, where);
+  RowSlices both = {concat({a.indices, b.indices}, 0, where), concat({a.values, b.values}, 0, where)};
+  const Shape& shape = total.impl()->shape;
+  const bool many = both.indices.numel() >= shape[0];
+  Tensor result = core::make_sliced(std::move(both), shape, where);
+  if (many) core::fill_in(*result.impl(), where);
+  return result;
+}
+
+/// Everything that can fail.
+Sum prepare(const Tensor& total, const Tensor& value, Where where) {
+  if (!value.defined()) return {total, {}, {}};
+  if (attended()) {
+    const bool sliced = has_row_slices(value) && !total.defined();
+    return {total.defined() ? add(total, value, where) : sliced ? own(value, false, where) : value.copy(where), {}, {}};
+  }
+  if (!total.defined()) return {own(value, !has_row_slices(value) && may_reuse(*value.impl()), where), {}, {}};
+  if (has_row_slices(total) && has_row_slices(value)) return {joined_slices(total, value, where), {}, {}};
+  const bool total_sole = !has_row_slices(total) && may_reuse(*total.impl());
+  const bool value_sole = !has_row_slices(value) && may_reuse(*value.impl());
+  if (has_row_slices(total)) return {own(value, value_sole, where), {}, row_slices(total, where)};
+  if (has_row_slices(value)) return {own(total, total_sole, where), {}, row_slices(value, where)};
+  return {own(total, total_sole, where), dense(value, where), {}};
+}
+
+void scale_replay(Replay& r) {
+  bool finite = true;
+  if (listening()) {
+    const DType dtype = r.grad().dtype();
+    const Tensor wide = r.grad().to(is_half(dtype) ? DType::float32 : dtype, r.where());
+    r.give(0, mul(wide, r.attributes<double>(), r.where()).to(dtype, r.where()));
+  } else {
+    r.give(0, times(r.grad(), r.attributes<double>(), finite, r.where()));
+  }
+}
+
+}  // namespace
+}  // namespace autograd
+
+ScaledResult scale_each(std::vector<Tensor> tensors, double factor, Where where) {
+  constexpr const char* op = "scale_each";
+  autograd::defined_ones(op, tensors, where);
+  if (std::isnan(factor)) base::fail<Error>(where, op, ": the factor is nan; it must be a number.");
+  const autograd::Rollback rollback;
+  ScaledResult result{std::move(tensors), true};
+  for (Tensor& x : result.tensors) {
+    if (!x.defined()) continue;
+    if (!autograd::attended()) {
+      x = autograd::times(std::move(x), factor, result.finite, where);
+      continue;
+    }
+    Tensor out = autograd::times(x, factor, result.finite, where);
+    autograd::record(op, where, &autograd::scale_replay, {&x}, {&out}, {}, factor);
+    x = std::move(out);
+  }
+  return result;
+}
+
+void add_each(std::vector<Tensor>& totals, std::vector<Tensor> values, Where where) {
+  constexpr const char* op = "add_each";
+  autograd::check_lengths(op, totals.size(), values.size(), where);
+  autograd::defined_ones(op, totals, where);
+  autograd::defined_ones(op, values, where);
+  for (std::size_t i = 0; i < totals.size(); ++i)
+    if (totals[i].defined() && values[i].defined()) autograd::check_pair(op, i, totals[i], values[i], where);
+  const autograd::Rollback rollback;
+  std::vector<autograd::Sum> sums;
+  sums.reserve(totals.size());
+  for (std::size_t i = 0; i < totals.size(); ++i) sums.push_back(autograd::prepare(totals[i], values[i], where));
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    autograd::Sum& sum = sums[i];
+    if (sum.whole.defined())
+      autograd::backend_of(*sum.target.impl(), where).accumulate(*sum.target.impl(), *sum.whole.impl());
+    if (sum.rows.indices.defined())
+      autograd::backend_of(*sum.target.impl(), where)
+          .gather_backward(*sum.rows.values.impl(), *sum.rows.indices.impl(), *sum.target.impl());
+    totals[i] = std::move(sum.target);
+  }
+}
+
+void blend_each(std::span<const Tensor> averages, std::span<const Tensor> values, double weight, Where where) {
+  constexpr const char* op = "blend_each";
+  if (std::isnan(weight)) base::fail<Error>(where, op, ": the weight is nan; it must be a number.");
+  autograd::check_lengths(op, averages.size(), values.size(), where);
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    autograd::check_pair(op, i, averages[i], values[i], where);
+    autograd::check_written(op, i, averages[i], where);
+    core::defined(op, values[i], where);
+  }
+  std::vector<Tensor> packed;
+  packed.reserve(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    packed.push_back(averages[i].shares_storage(values[i]) ? autograd::own(values[i], false, where)
+                                                           : autograd::dense(values[i], where));
+  for (std::size_t i = 0; i < averages.size(); ++i) {
+    TensorImpl& average = *averages[i].impl();
+    const core::Backend& backend = autograd::backend_of(average, where);
+    if (is_floating(average.dtype) && weight != 1) backend.blend(*packed[i].impl(), weight, average);
+    else backend.copy(*packed[i].impl(), average);
+    core::note_write(average, where);
+    autograd::note(op, where, {&values[i]}, {&averages[i]});
+  }
+}
+
+void exchange_each(std::span<const Tensor> a, std::span<const Tensor> b, Where where) {
+  constexpr const char* op = "exchange_each";
+  autograd::check_lengths(op, a.size(), b.size(), where);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    autograd::check_pair(op, i, a[i], b[i], where);
+    autograd::check_written(op, i, a[i], where);
+    autograd::check_written(op, i, b[i], where);
+    if (a[i].shares_storage(b[i]))
+      base::fail<Error>(where, op, ": tensor ", i, " shares its elements in both lists; they must be apart.");
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    autograd::backend_of(*a[i].impl(), where).exchange(*a[i].impl(), *b[i].impl());
+    core::note_write(*a[i].impl(), where);
+    core::note_write(*b[i].impl(), where);
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) autograd::note(op, where, {&a[i], &b[i]}, {&a[i], &b[i]});
+}
+
+}  // namespace capstan

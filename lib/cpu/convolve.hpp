@@ -1,0 +1,148 @@
+#pragma once
+// How a convolution is cut into pieces that fit the cache.
+//
+// A pass computes the results on a grid of places: result j of an axis is a sum over taps, each of which reads the input
+// at `in_step * j + offset`. A convolution is one pass. Its transpose, which is also the gradient for its input, is one
+// pass for every combination of places modulo the stride, each with the taps that meet those places.
+//
+// Kernels with three or five columns go through minimal filtering where that pays: tiles of four or two results in a row
+// come from six products, each of sums of inputs and of sums of weights (lib/cpu/simd/convolve.hpp). Then the input's
+// part holds those sums, and the six take the place of the columns' taps.
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "lib/core/allocator.hpp"
+#include "lib/core/tensor_impl.hpp"
+#include "lib/core/window.hpp"
+#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+
+struct Tap {
+  std::int64_t offset, weight;  // where it reads the input, and its place in the kernel
+};
+struct PassAxis {
+  std::int64_t in = 1, out = 1, kernel = 1;  // sizes of the planes and of the kernel
+  std::int64_t count = 1, out_start = 0, out_step = 1, in_step = 1;
+  std::vector<Tap> taps;
+
+  std::int64_t first() const { return taps.empty() ? 0 : taps.front().offset; }
+  /// Input places that `results` results in a row read.
+  std::int64_t reach(std::int64_t results) const {
+    return taps.empty() ? 1 : in_step * (results - 1) + taps.back().offset - taps.front().offset + 1;
+  }
+};
+struct Pass {
+  PassAxis axis[3];  // depth, rows, columns
+  std::int64_t in_plane() const { return axis[0].in * axis[1].in * axis[2].in; }
+  std::int64_t out_plane() const { return axis[0].out * axis[1].out * axis[2].out; }
+  std::int64_t taps() const {
+    return static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
+  }
+  std::int64_t results() const { return axis[0].count * axis[1].count * axis[2].count; }
+};
+
+Pass forward_pass(const core::Window& window);
+std::vector<Pass> transposed_passes(const core::Window& window);
+
+inline constexpr int kProducts = 6;  // of a tile
+/// The results of a tile if minimal filtering serves a pass with that many channels, else 0.
+int tile_of(const Pass& pass, std::int64_t from, std::int64_t to);
+
+/// Blocks of results, and how the part of the input that one needs lies in scratch memory, zeros at the borders
+/// included: [channels, depth, rows, columns]. Of a stride s along the columns, every s-th stands together, so that
+/// neighbouring results read neighbouring elements; with tiles, a row is [products, tiles]. A place is a result, or a
+/// tile.
+struct Blocks {
+  std::int64_t size[3], count[3];            // of results; the last block of an axis may be smaller
+  std::int64_t depth, rows, columns, phase;  // of the input's part; elements from one phase or product to the next
+  std::int64_t row, plane;                   // elements from one row and one channel to the next
+  int tile;                                  // 0 for none
+
+  Blocks(const Pass& pass, std::int64_t channels, int tile = 0);
+  std::int64_t total() const { return count[0] * count[1] * count[2]; }
+  std::int64_t results() const { return size[0] * size[1] * size[2]; }
+  std::int64_t in_row(std::int64_t results) const { return tile == 0 ? results : (results + tile - 1) / tile; }
+  std::int64_t places() const { return size[0] * size[1] * in_row(size[2]); }
+  std::int64_t products() const { return tile == 0 ? 1 : kProducts; }
+  /// Room for one result beside the other, those of a row's last tile included.
+  std::int64_t room() const { return tile == 0 ? places() : places() * tile; }
+  std::int64_t input(std::int64_t channels) const { return channels * plane; }
+  /// Of those that a place meets one by one: all, or those of depth and rows.
+  std::int64_t taps(const Pass& pass) const {
+    return tile == 0 ? pass.taps() : static_cast<std::int64_t>(pass.axis[0].taps.size() * pass.axis[1].taps.size());
+  }
+};
+
+/// One block: where it begins, and its size.
+struct Block {
+  std::int64_t begin[3], size[3];
+  Block(const Pass& pass, const Blocks& blocks, std::int64_t number);
+};
+
+/// The offsets of `channels` x taps in a block's part of the input, channels outermost.
+std::vector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& blocks, std::int64_t channels);
+/// The offsets of a block's places in its part of the input; how many they are.
+std::int64_t place_offsets(const Pass& pass, const Blocks& blocks, const Block& block, std::int32_t* offsets);
+
+/// Copies the part of the input that a block needs. `spare` has room for a row before it is made products of.
+template <class T>
+void load_block(const Pass& pass, const Blocks& blocks, const Block& block, const T* in, std::int64_t channels, T* to,
+                T* spare = nullptr) {
+  const PassAxis &d = pass.axis[0], &h = pass.axis[1], &w = pass.axis[2];
+  const std::int64_t d0 = d.in_step * block.begin[0] + d.first(), h0 = h.in_step * block.begin[1] + h.first();
+  const std::int64_t tiles = blocks.in_row(block.size[2]);
+  const std::int64_t w0 = w.in_step * block.begin[2] + w.first();
+  const std::int64_t columns = blocks.tile == 0 ? w.reach(block.size[2]) : (tiles - 1) * blocks.tile + kProducts;
+  const std::int64_t begin = std::clamp<std::int64_t>(-w0, 0, columns);  // columns that lie inside the input
+  const std::int64_t end = std::clamp<std::int64_t>(w.in - w0, begin, columns);
+  const std::int64_t step = w.in_step, depths = d.reach(block.size[0]), rows = h.reach(block.size[1]);
+  for (std::int64_t channel = 0; channel < channels; ++channel, in += pass.in_plane()) {
+    T* line = to + channel * blocks.plane;
+    for (std::int64_t i = d0; i < d0 + depths; ++i, line += (blocks.rows - rows) * blocks.row)
+      for (std::int64_t j = h0; j < h0 + rows; ++j, line += blocks.row) {
+        if (i < 0 || i >= d.in || j < 0 || j >= h.in) {
+          std::fill(line, line + blocks.row, T(0));
+          continue;
+        }
+        const T* from = in + (i * h.in + j) * w.in + w0;
+        if (step == 1) {
+          T* const plain = blocks.tile == 0 ? line : spare;
+          std::fill(plain, plain + begin, T(0));
+          std::copy(from + begin, from + end, plain + begin);
+          std::fill(plain + end, plain + columns, T(0));
+          if (blocks.tile != 0) simd().of<T>().filter_input(spare, tiles, blocks.tile, line, blocks.phase);
+          continue;
+        }
+        for (std::int64_t phase = 0; phase < step; ++phase)
+          for (std::int64_t k = phase, at = phase * blocks.phase; k < columns; k += step, ++at)
+            line[at] = k >= begin && k < end ? from[k] : T(0);
+      }
+  }
+}
+
+/// Calls `work(task, slot)` for all tasks on as many threads as their arithmetic is worth; each thread uses one of
+/// `slots()` slots. What a task computes must not depend on the others.
+class Tasks {
+ public:
+  Tasks(std::int64_t count, double operations)
+      : count_(count), slots_(operations < 1e6 ? 1 : std::min<std::int64_t>(threads(), count)) {}
+  std::int64_t slots() const noexcept { return slots_; }
+  template <class Work>
+  void run(Work work) const {
+    std::atomic<std::int64_t> next = 0;
+    const std::int64_t piece = count_ / (32 * slots_) + 1;  // each waits for the stores before it
+    base::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t slot = begin; slot < end; ++slot)
+        for (std::int64_t first; (first = next.fetch_add(piece, std::memory_order_relaxed)) < count_;)
+          for (std::int64_t task = first; task < std::min(first + piece, count_); ++task) work(task, slot);
+    });
+  }
+
+ private:
+  std::int64_t count_, slots_;
+};
+
+}  // namespace capstan::on_cpu

@@ -1,0 +1,213 @@
+// The inner loops of convolution. Included by kernels_*.cpp behind products.hpp.
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kOffsetRows = 2;
+#else
+constexpr int kOffsetRows = 6;  // with four registers of columns each: 24 sums, and one address for each row
+#endif
+
+/// Rows x Columns registers of `offset_gemm`.
+template <int Rows, int Columns, class T> void offset_tile(const OffsetGemm<T>& g, std::int64_t row) {
+  using L = Lanes<T>;
+  constexpr int width = Columns * L::size;
+  T* const c = g.c + row * width;
+  L sums[Rows][Columns];
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      sums[i][j] = g.accumulate        ? L::load(c + i * width + j * L::size)
+                   : g.bias != nullptr ? L::load(g.bias + j * L::size)
+                                       : L(0);
+    });
+  });
+  std::int64_t at[Rows];
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) { at[i] = g.rows[row + i]; });
+  const T* w = g.w;
+  for (std::int64_t k = 0; k < g.count; ++k, w += width) {
+    const T* const x = g.x + g.steps[k];
+    L right[Columns];
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { right[j] = L::load(w + j * L::size); });
+    unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+      const L left(x[at[i]]);
+      unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+    });
+  }
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j].store(c + i * width + j * L::size); });
+  });
+}
+
+template <int Columns, class T> void offset_panel(const OffsetGemm<T>& g) {
+  std::int64_t row = 0;
+  for (; row + kOffsetRows <= g.row_count; row += kOffsetRows) offset_tile<kOffsetRows, Columns>(g, row);
+  if constexpr (kOffsetRows > 2) {
+    for (; row + 3 <= g.row_count; row += 3) offset_tile<3, Columns>(g, row);
+    for (; row + 2 <= g.row_count; row += 2) offset_tile<2, Columns>(g, row);
+  }
+  for (; row < g.row_count; ++row) offset_tile<1, Columns>(g, row);
+}
+
+template <class T> void offset_gemm(const OffsetGemm<T>& g) {
+  if (g.columns == 1) offset_panel<1>(g);
+  else if (g.columns == 2) offset_panel<2>(g);
+  else if constexpr (kTileLanes > 2) {
+    if (g.columns == 3) offset_panel<3>(g);
+    else offset_panel<4>(g);
+  }
+}
+
+/// Registers x lanes of one row of `slide`.
+template <int Registers, class T>
+CAPSTAN_INLINE void slide_part(const Slide<T>& s, const T* x, T* out, std::int64_t last) {
+  using L = Lanes<T>;
+  L sums[Registers];
+  unrolled<Registers>([&](auto i) __attribute__((always_inline)) {
+    sums[i] = L(s.start);
+  });
+  for (std::int64_t k = 0; k < s.count; ++k) {
+    const L w(s.w[k]);
+    const T* const from = x + s.steps[k];
+    unrolled<Registers>(
+        [&](auto i) __attribute__((always_inline)) { sums[i] = fma(w, L::load(from + i * L::size), sums[i]); });
+  }
+  unrolled<Registers>([&](auto i) __attribute__((always_inline)) {
+    if constexpr (i + 1 < Registers) sums[i].store(out + i * L::size);
+    else store_part(sums[i], out + i * L::size, last);
+  });
+}
+
+template <class T> void slide(const Slide<T>& s) {
+  constexpr int size = Lanes<T>::size;
+  for (std::int64_t row = 0; row < s.rows; ++row) {
+    const T* x = s.x + row * s.x_row;
+    T* out = s.out + row * s.out_row;
+    std::int64_t left = s.length;
+    for (; left >= 4 * size; left -= 4 * size, x += 4 * size, out += 4 * size) slide_part<4>(s, x, out, size);
+    if (left > 3 * size) slide_part<4>(s, x, out, left - 3 * size);
+    else if (left > 2 * size) slide_part<3>(s, x, out, left - 2 * size);
+    else if (left > size) slide_part<2>(s, x, out, left - size);
+    else if (left > 0) slide_part<1>(s, x, out, left);
+  }
+}
+
+/// sums[k] += the products of all places for `Taps` taps.
+template <int Taps, class T> void overlap_part(const Overlap<T>& o, const std::int32_t* steps, double* sums) {
+  using L = Lanes<T>;
+  L totals[Taps];
+  unrolled<Taps>([&](auto k) __attribute__((always_inline)) { totals[k] = L(0); });
+  for (std::int64_t row = 0; row < o.rows; ++row) {
+    const T* x = o.x + row * o.x_row;
+    const T* grad = o.grad + row * o.grad_row;
+    for (std::int64_t left = o.length; left > 0; left -= L::size, x += L::size, grad += L::size) {
+      const bool whole = left >= L::size;
+      const L g = whole ? L::load(grad) : load_part(grad, left);
+      unrolled<Taps>([&](auto k) __attribute__((always_inline)) {
+        const T* const from = x + steps[k];
+        totals[k] = fma(g, whole ? L::load(from) : load_part(from, left), totals[k]);
+      });
+    }
+  }
+  unrolled<Taps>([&](auto k) __attribute__((always_inline)) {
+    T parts[L::size];
+    totals[k].store(parts);
+    for (const T part : parts) sums[k] += static_cast<double>(part);
+  });
+}
+
+template <class T> void overlap(const Overlap<T>& o) {
+  std::int64_t k = 0;
+  for (; k + 9 <= o.count; k += 9) overlap_part<9>(o, o.steps + k, o.sums + k);
+  for (; k + 3 <= o.count; k += 3) overlap_part<3>(o, o.steps + k, o.sums + k);
+  for (; k < o.count; ++k) overlap_part<1>(o, o.steps + k, o.sums + k);
+}
+
+// Minimal filtering along the columns (Winograd 1980): `m` results of a filter of 7 - m taps come from 6 products instead
+// of m * (7 - m), of sums of 6 neighbouring inputs and of sums of the taps. The sums are those of polynomials at the
+// points 0, a, -a, b, -b and infinity; these a and b keep rounding close to that of the plain sum, and are exact.
+
+template <class T> struct Points {
+  static constexpr T a = T(0.75), b = T(1.5), aa = a * a, bb = b * b, aaa = aa * a, bbb = bb * b;
+};
+
+/// to[t * pitch + j] = what product t of tile j takes of line[m*j .. m*j + 5]. Reads a tile beyond the line.
+template <int M, class T> void filter_line(const T* line, std::int64_t tiles, T* to, std::int64_t pitch) {
+  using P = Points<T>;
+  constexpr std::int64_t kMost = 64, kPart = kMost + 2;  // tiles at a time
+  constexpr T sum = P::aa + P::bb, product = P::aa * P::bb;
+  T split[M][kPart];  // every M-th element of the line stands together
+  const auto at = [&](int i) __attribute__((always_inline)) { return split[i % M] + i / M; };
+  for (; tiles > 0; tiles -= kMost, line += M * kMost, to += kMost) {
+    const std::int64_t count = tiles < kMost ? tiles : kMost;
+    for (std::int64_t j = 0; j < count + (M == 2 ? 2 : 1); ++j)
+      for (int phase = 0; phase < M; ++phase) split[phase][j] = line[M * j + phase];
+    const T *const u0 = at(0), *const u1 = at(1), *const u2 = at(2), *const u3 = at(3), *const u4 = at(4),
+                   *const u5 = at(5);
+#pragma GCC ivdep
+    for (std::int64_t j = 0; j < count; ++j) {
+      const T even_a = u4[j] - P::bb * u2[j], odd_a = P::a * (u3[j] - P::bb * u1[j]);
+      const T even_b = u4[j] - P::aa * u2[j], odd_b = P::b * (u3[j] - P::aa * u1[j]);
+      to[j] = product * u0[j] - sum * u2[j] + u4[j];
+      to[pitch + j] = even_a + odd_a;
+      to[2 * pitch + j] = even_a - odd_a;
+      to[3 * pitch + j] = even_b + odd_b;
+      to[4 * pitch + j] = even_b - odd_b;
+      to[5 * pitch + j] = u5[j] - sum * u3[j] + product * u1[j];
+    }
+  }
+}
+template <class T> void filter_input(const T* line, std::int64_t tiles, int m, T* to, std::int64_t pitch) {
+  if (m == 2) filter_line<2>(line, tiles, to, pitch);
+  else filter_line<4>(line, tiles, to, pitch);
+}
+
+/// The results [tiles * m, width] of one tile after another from their products [6][tiles, width], `plane` apart.
+template <class T>
+void filter_output(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width, const T* bias,
+                   T* out) {
+  using L = Lanes<T>;
+  using P = Points<T>;
+  for (std::int64_t j = 0; j < tiles; ++j, products += width, out += m * width)
+    for (std::int64_t i = 0; i < width; i += L::size) {
+      const T* const c = products + i;
+      const L pa = L::load(c + plane), na = L::load(c + 2 * plane), pb = L::load(c + 3 * plane),
+              nb = L::load(c + 4 * plane), end = L::load(c + 5 * plane), start = L::load(bias + i);
+      const L sum_a = pa + na, sum_b = pb + nb, difference_a = pa - na, difference_b = pb - nb;
+      (start + (L::load(c) + (sum_a + sum_b))).store(out + i);
+      const L first = fma(L(P::a), difference_a, L(P::b) * difference_b);
+      if (m == 2) {
+        (start + (first + end)).store(out + width + i);
+        continue;
+      }
+      (start + first).store(out + width + i);
+      (start + fma(L(P::aa), sum_a, L(P::bb) * sum_b)).store(out + 2 * width + i);
+      (start + (fma(L(P::aaa), difference_a, L(P::bbb) * difference_b) + end)).store(out + 3 * width + i);
+    }
+}
+
+/// The reverse for gradients: [tiles * m, width] to the products' [6][tiles, width].
+template <class T>
+void filter_gradient(const T* grad, std::int64_t tiles, int m, std::int64_t width, T* to, std::int64_t plane) {
+  using L = Lanes<T>;
+  using P = Points<T>;
+  for (std::int64_t j = 0; j < tiles; ++j, grad += m * width, to += width)
+    for (std::int64_t i = 0; i < width; i += L::size) {
+      const L g0 = L::load(grad + i), g1 = L::load(grad + width + i);
+      L even_a = g0, even_b = g0, odd_a = L(P::a) * g1, odd_b = L(P::b) * g1, end = g1;
+      if (m == 4) {
+        const L g2 = L::load(grad + 2 * width + i), g3 = L::load(grad + 3 * width + i);
+        even_a = fma(L(P::aa), g2, even_a), even_b = fma(L(P::bb), g2, even_b);
+        odd_a = fma(L(P::aaa), g3, odd_a), odd_b = fma(L(P::bbb), g3, odd_b);
+        end = g3;
+      }
+      g0.store(to + i);
+      (even_a + odd_a).store(to + plane + i);
+      (even_a - odd_a).store(to + 2 * plane + i);
+      (even_b + odd_b).store(to + 3 * plane + i);
+      (even_b - odd_b).store(to + 4 * plane + i);
+      end.store(to + 5 * plane + i);
+    }
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

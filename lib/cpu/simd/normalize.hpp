@@ -1,0 +1,356 @@
+// Layers that normalize: statistics, results and gradients of rows, of planes and of columns. Included by kernels_*.cpp
+// behind loops.hpp.
+//
+// Distances are taken from a number near the mean, so that what all values have in common costs no digits. Sums in
+// lanes become double after 32 values (128 down columns).
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+constexpr std::int64_t kNormSteps = 32;
+
+template <class T> CAPSTAN_INLINE Lanes<T> norm_load(const T* p, std::int64_t width) {
+  return width == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, width);
+}
+template <class T> CAPSTAN_INLINE void norm_store(Lanes<T> x, T* p, std::int64_t width) {
+  if (width == Lanes<T>::size) x.store(p);
+  else store_part(x, p, width);
+}
+
+/// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them.
+template <class T, class F> CAPSTAN_INLINE void norm_lanes(std::int64_t count, F use) {
+  constexpr std::int64_t kSize = Lanes<T>::size;
+  std::int64_t i = 0;
+  for (; i + kSize <= count; i += kSize) use(i, kSize);
+  if (i < count) use(i, count - i);
+}
+
+/// Ones where the last register of `count` values has some, zeros behind them.
+template <class T> CAPSTAN_INLINE Lanes<T> norm_tail(std::int64_t count) {
+  constexpr std::int64_t kSize = Lanes<T>::size;
+  T ones[kSize];
+  for (std::int64_t k = 0; k < kSize; ++k) ones[k] = k < count % kSize ? T(1) : T(0);
+  return Lanes<T>::load(ones);
+}
+
+/// About the mean; another value where the sum has overflowed, and 0 where that is infinite itself.
+template <class T> CAPSTAN_INLINE T norm_shift(double mean, T otherwise) {
+  const T rounded = static_cast<T>(mean);
+  return rounded - rounded == T(0) ? rounded : finite_or_zero(otherwise);
+}
+
+/// Adds the sums of x - shift and of its square. `tail` is norm_tail of the count.
+template <class T>
+CAPSTAN_INLINE void norm_add_distances(const T* x, T shift, Lanes<T> tail, std::int64_t count, double* first,
+                                       double* second) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 4;
+  constexpr std::int64_t kBlock = kNormSteps * kRegisters * L::size;
+  const L from(shift);
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    L sums[kRegisters], squares[kRegisters];
+    for (int r = 0; r < kRegisters; ++r) sums[r] = L(0), squares[r] = L(0);
+    std::int64_t i = begin;
+    for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
+      for (int r = 0; r < kRegisters; ++r) {
+        const L distance = L::load(x + i + r * L::size) - from;
+        sums[r] = sums[r] + distance;
+        squares[r] = fma(distance, distance, squares[r]);
+      }
+    for (; i + L::size <= end; i += L::size) {
+      const L distance = L::load(x + i) - from;
+      sums[0] = sums[0] + distance;
+      squares[0] = fma(distance, distance, squares[0]);
+    }
+    if (i < end) {
+      const L distance = (load_part(x + i, end - i) - from) * tail;
+      sums[1] = sums[1] + distance;
+      squares[1] = fma(distance, distance, squares[1]);
+    }
+    *first += static_cast<double>(add_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])));
+    *second += static_cast<double>(add_lanes((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  }
+}
+
+/// Adds to three sums: of g, of g * (x - shift) and of x - shift, where g = grad, or grad * weight.
+template <bool kWeight, class T>
+CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight, T shift, Lanes<T> tail,
+                                      std::int64_t count, double* totals) {
+  using L = Lanes<T>;
+  constexpr int kRegisters = 2;
+  constexpr std::int64_t kBlock = kNormSteps * kRegisters * L::size;
+  const L from(shift);
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
+    L grads[kRegisters], products[kRegisters], distances[kRegisters];
+    for (int r = 0; r < kRegisters; ++r) grads[r] = L(0), products[r] = L(0), distances[r] = L(0);
+    std::int64_t i = begin;
+    for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
+      for (int r = 0; r < kRegisters; ++r) {
+        const std::int64_t at = i + r * L::size;
+        L g = L::load(grad + at);
+        if constexpr (kWeight) g = g * L::load(weight + at);
+        const L distance = L::load(x + at) - from;
+        grads[r] = grads[r] + g;
+        products[r] = fma(g, distance, products[r]);
+        distances[r] = distances[r] + distance;
+      }
+    for (; i < end; i += L::size) {
+      const std::int64_t width = end - i < L::size ? end - i : L::size;
+      L g = norm_load(grad + i, width);  // 0 behind the end
+      if constexpr (kWeight) g = g * norm_load(weight + i, width);
+      L distance = norm_load(x + i, width) - from;
+      if (width < L::size) distance = distance * tail;
+      grads[0] = grads[0] + g;
+      products[0] = fma(g, distance, products[0]);
+      distances[0] = distances[0] + distance;
+    }
+    totals[0] += static_cast<double>(add_lanes(grads[0] + grads[1]));
+    totals[1] += static_cast<double>(add_lanes(products[0] + products[1]));
+    totals[2] += static_cast<double>(add_lanes(distances[0] + distances[1]));
+  }
+}
+
+// --- rows ---
+
+template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<T>& r) {
+  using L = Lanes<T>;
+  const L tail = norm_tail<T>(r.count);
+  const double share = 1 / static_cast<double>(r.count);
+  const bool centered = r.mean != nullptr;
+  for (std::int64_t row = 0; row < r.rows; ++row) {
+    const T* x = r.x + row * r.count;
+    T* out = r.out + row * r.count;
+    const T shift = centered ? norm_shift(sum(x, r.count) * share, x[0]) : T(0);
+    double first = 0, second = 0;
+    norm_add_distances(x, shift, tail, r.count, &first, &second);
+    if (!centered) first = 0;
+    const double mean = static_cast<double>(shift) + first * share, squares = second - first * first * share;
+    const double inverse = 1 / kernels::sqrt((squares < 0 ? 0 : squares) * share + r.epsilon);
+    const T center = static_cast<T>(mean);
+    if (centered) r.mean[row] = center;
+    r.inverse[row] = static_cast<T>(inverse);
+    const L from(center), factor(static_cast<T>(inverse));
+    const L rest(static_cast<T>((static_cast<double>(center) - mean) * inverse));  // what rounding the mean took
+    norm_lanes<T>(r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+      L y = fma(norm_load(x + i, width) - from, factor, rest);
+      if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
+      else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
+      else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
+      norm_store(y, out + i, width);
+    });
+  }
+}
+
+template <class T> void norm_rows(const NormRows<T>& r) {
+  if (r.weight != nullptr && r.bias != nullptr) norm_rows_with<true, true>(r);
+  else if (r.weight != nullptr) norm_rows_with<true, false>(r);
+  else if (r.bias != nullptr) norm_rows_with<false, true>(r);
+  else norm_rows_with<false, false>(r);
+}
+
+template <class T> void norm_totals(const NormGradients<T>& g) {
+  const Lanes<T> tail = norm_tail<T>(g.count);
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *grad = g.grad + row * g.step, *x = g.x + row * g.step;
+    const T shift = g.mean != nullptr ? g.mean[row] : T(0);
+    double* totals = g.totals + 3 * row;
+    totals[0] = totals[1] = totals[2] = 0;
+    if (g.weight != nullptr) norm_add_products<true>(grad, x, g.weight, shift, tail, g.count, totals);
+    else norm_add_products<false>(grad, x, g.weight, shift, tail, g.count, totals);
+  }
+}
+
+template <bool kWeight, bool kSums, class T> void norm_gradients_with(const NormGradients<T>& g) {
+  using L = Lanes<T>;
+  const double share = 1 / static_cast<double>(g.step);
+  const bool centered = g.mean != nullptr;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *grad = g.grad + row * g.step, *x = g.x + row * g.step;
+    T* dx = g.dx == nullptr ? nullptr : g.dx + row * g.step;
+    const double* totals = g.totals + 3 * row;
+    const auto inverse = static_cast<double>(g.inverse[row]);
+    const double rest = centered ? totals[2] * share : 0, level = centered ? totals[0] * share : 0;
+    const double slope = (totals[1] - rest * totals[0]) * inverse * share;  // the mean of g times the result
+    const L from(centered ? g.mean[row] : T(0)), factor(g.inverse[row]), shift(static_cast<T>(-rest * inverse));
+    const L by_value(static_cast<T>(-slope * inverse)), offset(static_cast<T>(-level * inverse));
+    norm_lanes<T>(g.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+      const L change = norm_load(grad + i, width), value = fma(norm_load(x + i, width) - from, factor, shift);
+      if (dx != nullptr) {
+        const L through = kWeight ? change * norm_load(g.weight + i, width) : change;
+        norm_store(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
+      }
+      if constexpr (kSums) {
+        norm_store(fma(change, value, norm_load(g.dweight + i, width)), g.dweight + i, width);
+        norm_store(norm_load(g.dbias + i, width) + change, g.dbias + i, width);
+      }
+    });
+  }
+}
+
+template <class T> void norm_gradients(const NormGradients<T>& g) {
+  if (g.weight != nullptr && g.dweight != nullptr) norm_gradients_with<true, true>(g);
+  else if (g.weight != nullptr) norm_gradients_with<true, false>(g);
+  else if (g.dweight != nullptr) norm_gradients_with<false, true>(g);
+  else norm_gradients_with<false, false>(g);
+}
+
+// --- planes ---
+
+template <class T>
+void plane_moments(const T* x, std::int64_t planes, std::int64_t step, std::int64_t count, T* shift, double* first,
+                   double* second) {
+  const Lanes<T> tail = norm_tail<T>(count);
+  double total = 0;
+  for (std::int64_t p = 0; p < planes; ++p) total += sum(x + p * step, count);
+  *shift = norm_shift(total / (static_cast<double>(planes) * static_cast<double>(count)), x[0]);
+  *first = *second = 0;
+  for (std::int64_t p = 0; p < planes; ++p) norm_add_distances(x + p * step, *shift, tail, count, first, second);
+}
+
+template <class T>
+void plane_products(const T* grad, const T* x, T shift, std::int64_t planes, std::int64_t step, std::int64_t count,
+                    double* totals) {
+  const Lanes<T> tail = norm_tail<T>(count);
+  totals[0] = totals[1] = totals[2] = 0;
+  const T* const no_weight = nullptr;
+  for (std::int64_t p = 0; p < planes; ++p)
+    norm_add_products<false>(grad + p * step, x + p * step, no_weight, shift, tail, count, totals);
+}
+
+template <class T>
+void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t planes, std::int64_t count,
+                T* out) {
+  using L = Lanes<T>;
+  for (std::int64_t p = 0; p < planes; ++p, x += count, out += count) {
+    const L from(rule.shift[p]), by_x(rule.by_x[p]), offset(rule.offset[p]);
+    if (grad == nullptr) {
+      norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+        norm_store(fma(norm_load(x + i, width) - from, by_x, offset), out + i, width);
+      });
+      continue;
+    }
+    const L by_grad(rule.by_grad[p]);
+    const T* change = grad + p * count;
+    norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+      const L rest = fma(norm_load(x + i, width) - from, by_x, offset);
+      norm_store(fma(norm_load(change + i, width), by_grad, rest), out + i, width);
+    });
+  }
+}
+
+// --- columns ---
+
+#if defined(__AVX512F__)
+constexpr int kStripLanes = 4;  // side by side: of 32 registers
+#else
+constexpr int kStripLanes = 2;  // of 16 registers
+#endif
+constexpr std::int64_t kStripRows = 128;
+
+/// Adds what the lanes hold to sums in double.
+template <class T> CAPSTAN_INLINE void norm_flush(Lanes<T> lanes, double* sums, std::int64_t width) {
+  T flat[Lanes<T>::size];
+  lanes.store(flat);
+  for (std::int64_t k = 0; k < width; ++k) sums[k] += static_cast<double>(flat[k]);
+}
+
+/// Columns side by side: so many registers, of which the last holds `last` of them.
+template <int Registers, class T>
+CAPSTAN_INLINE void distance_strip(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                                   std::int64_t last, double* first, double* second) {
+  using L = Lanes<T>;
+  const auto width = [=](int r) __attribute__((always_inline)) {
+    return r + 1 < Registers ? std::int64_t{L::size} : last;
+  };
+  L from[Registers], sums[Registers], squares[Registers];
+  for (int r = 0; r < Registers; ++r)
+    from[r] = norm_load(shifts + r * L::size, width(r)), sums[r] = L(0), squares[r] = L(0);
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
+    for (int r = 0; r < Registers; ++r) {
+      const L distance = norm_load(rows + r * L::size, width(r)) - from[r];
+      sums[r] = sums[r] + distance;
+      squares[r] = fma(distance, distance, squares[r]);
+    }
+  for (int r = 0; r < Registers; ++r) {
+    norm_flush(sums[r], first + r * L::size, width(r));
+    norm_flush(squares[r], second + r * L::size, width(r));
+  }
+}
+
+template <class T>
+void column_distances(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                      std::int64_t count, double* first, double* second) {
+  constexpr std::int64_t kSize = Lanes<T>::size, kWide = kStripLanes * kSize;
+  for (std::int64_t begin = 0; begin < row_count; begin += kStripRows) {
+    const std::int64_t height = row_count - begin < kStripRows ? row_count - begin : kStripRows;
+    const T* from = rows + begin * row_step;
+    std::int64_t j = 0;
+    for (; j + kWide <= count; j += kWide)
+      distance_strip<kStripLanes>(from + j, row_step, height, shifts + j, kSize, first + j, second + j);
+    for (; j < count; j += kSize)
+      distance_strip<1>(from + j, row_step, height, shifts + j, count - j < kSize ? count - j : kSize, first + j,
+                        second + j);
+  }
+}
+
+template <int Registers, class T>
+CAPSTAN_INLINE void product_strip(const T* grad, const T* x, std::int64_t row_step, std::int64_t row_count,
+                                  const T* shifts, std::int64_t last, double* totals, std::int64_t totals_step) {
+  using L = Lanes<T>;
+  const auto width = [=](int r) __attribute__((always_inline)) {
+    return r + 1 < Registers ? std::int64_t{L::size} : last;
+  };
+  L from[Registers], grads[Registers], products[Registers], distances[Registers];
+  for (int r = 0; r < Registers; ++r) {
+    from[r] = norm_load(shifts + r * L::size, width(r));
+    grads[r] = products[r] = distances[r] = L(0);
+  }
+  for (std::int64_t row = 0; row < row_count; ++row, grad += row_step, x += row_step)
+    for (int r = 0; r < Registers; ++r) {
+      const L g = norm_load(grad + r * L::size, width(r));
+      const L distance = norm_load(x + r * L::size, width(r)) - from[r];
+      grads[r] = grads[r] + g;
+      products[r] = fma(g, distance, products[r]);
+      distances[r] = distances[r] + distance;
+    }
+  for (int r = 0; r < Registers; ++r) {
+    norm_flush(grads[r], totals + r * L::size, width(r));
+    norm_flush(products[r], totals + totals_step + r * L::size, width(r));
+    norm_flush(distances[r], totals + 2 * totals_step + r * L::size, width(r));
+  }
+}
+
+template <class T>
+void column_products(const T* grad, const T* x, std::int64_t row_step, std::int64_t row_count, const T* shifts,
+                     std::int64_t count, double* totals, std::int64_t totals_step) {
+  constexpr std::int64_t kSize = Lanes<T>::size, kWide = kStripLanes * kSize;
+  for (std::int64_t begin = 0; begin < row_count; begin += kStripRows) {
+    const std::int64_t height = row_count - begin < kStripRows ? row_count - begin : kStripRows;
+    const T *change = grad + begin * row_step, *from = x + begin * row_step;
+    std::int64_t j = 0;
+    for (; j + kWide <= count; j += kWide)
+      product_strip<kStripLanes>(change + j, from + j, row_step, height, shifts + j, kSize, totals + j, totals_step);
+    for (; j < count; j += kSize)
+      product_strip<1>(change + j, from + j, row_step, height, shifts + j, count - j < kSize ? count - j : kSize,
+                       totals + j, totals_step);
+  }
+}
+
+template <class T>
+void column_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count,
+                 T* out) {
+  using L = Lanes<T>;
+  for (std::int64_t row = 0; row < rows; ++row, x += count, out += count) {
+    const T* change = grad == nullptr ? nullptr : grad + row * count;
+    norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+      L y = fma(norm_load(x + i, width) - norm_load(rule.shift + i, width), norm_load(rule.by_x + i, width),
+                norm_load(rule.offset + i, width));
+      if (change != nullptr) y = fma(norm_load(change + i, width), norm_load(rule.by_grad + i, width), y);
+      norm_store(y, out + i, width);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

@@ -1,0 +1,146 @@
+// Rows of pooling windows, one window a lane. Included by kernels_*.cpp behind loops.hpp.
+namespace capstan::on_cpu::CAPSTAN_ISA {
+namespace {
+
+template <class T> struct EvenOdd { Lanes<T> even, odd; };
+
+/// The even and the odd elements of two registers in a row.
+template <class T> CAPSTAN_INLINE EvenOdd<T> deinterleave(Lanes<T> a, Lanes<T> b) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return {Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, even, b.v))),
+            Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, odd, b.v)))};
+  } else {
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512i odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return {Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, even, b.v))),
+            Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, odd, b.v)))};
+  }
+#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+  constexpr int kOuterThenInner = 0xD8;  // quarters 0, 2, 1, 3: halves of a register were worked on apart
+  if constexpr (sizeof(T) == 4) {
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0xDD));
+    return {Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(even, kOuterThenInner)))),
+            Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(odd, kOuterThenInner))))};
+  } else {
+    return {Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpacklo_pd(a.v, b.v), kOuterThenInner))),
+            Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpackhi_pd(a.v, b.v), kOuterThenInner)))};
+  }
+#else
+  constexpr int size = Lanes<T>::size;
+  T both[2 * size], even[size], odd[size];
+  a.store(both);
+  b.store(both + size);
+  for (int i = 0; i < size; ++i) even[i] = both[2 * i], odd[i] = both[2 * i + 1];
+  return {Lanes<T>::load(even), Lanes<T>::load(odd)};
+#endif
+}
+
+/// p[0], p[2], ... for `count` (1 .. size) lanes, and what stands behind each; behind the last one only if `both`.
+template <class T> CAPSTAN_INLINE EvenOdd<T> load_pairs(const T* p, std::int64_t count, bool both) {
+  constexpr std::int64_t size = Lanes<T>::size;
+  const std::int64_t needed = 2 * count - (both ? 0 : 1);
+  const Lanes<T> first = needed < size ? load_part(p, needed) : Lanes<T>::load(p);
+  const Lanes<T> second = needed > size ? load_part(p + size, needed - size) : Lanes<T>(0);
+  return deinterleave(first, second);
+}
+
+/// The first `count` lanes as bytes.
+template <class T> CAPSTAN_INLINE void store_bytes(Lanes<T> x, std::uint8_t* to, std::int64_t count) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__) && defined(__AVX512VL__)
+  const auto mask = (1u << count) - 1;
+  if constexpr (sizeof(T) == 4)
+    _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>(mask), _mm512_cvtps_epi32(x.v));
+  else _mm256_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask8>(mask), _mm512_cvtpd_epi32(x.v));
+#else
+  T part[Lanes<T>::size];
+  x.store(part);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::uint8_t>(part[i]);
+#endif
+}
+
+/// Hands the elements of `count` windows to `fold`, one lane a window, with their codes.
+template <int Stride, class T, class Fold>
+CAPSTAN_INLINE void fold_windows(const PoolRow<T>& r, std::int64_t window, std::int64_t count, Fold& fold) {
+  for (std::int64_t row = 0; row < r.row_count; ++row) {
+    const T* p = r.rows[row] + r.first + window * Stride;
+    int code = r.codes[row];
+    if constexpr (Stride == 1) {
+      for (std::int64_t k = 0; k < r.kernel; ++k, p += r.step, ++code)
+        fold.take(count == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, count), code);
+    } else if (r.step == 1) {
+      std::int64_t k = 0;
+      for (; k + 2 <= r.kernel; k += 2, p += 2, code += 2) {
+        const EvenOdd<T> pair = load_pairs(p, count, true);
+        fold.take(pair.even, code);
+        fold.take(pair.odd, code + 1);
+      }
+      if (k < r.kernel) fold.take(load_pairs(p, count, false).even, code);
+    } else {
+      for (std::int64_t k = 0; k < r.kernel; ++k, p += r.step, ++code)
+        fold.take(load_pairs(p, count, false).even, code);
+    }
+  }
+}
+
+template <class T, bool Codes> struct Largest {
+  Lanes<T> best, code;
+  CAPSTAN_INLINE void take(Lanes<T> x, int its_code) {
+    const Mask<T> stays = x <= best, is_number = best == best;  // x wins unless it is not larger, or the best is NaN
+    if constexpr (Codes) code = select(stays, code, select(is_number, Lanes<T>(its_code), code));
+    best = select(stays, best, select(is_number, x, best));
+  }
+};
+
+template <class T> struct Total {
+  Lanes<T> sum;
+  CAPSTAN_INLINE void take(Lanes<T> x, int) { sum = sum + x; }
+};
+
+template <class T> CAPSTAN_INLINE void store_lanes(Lanes<T> x, T* to, std::int64_t count) {
+  if (count == Lanes<T>::size) x.store(to);
+  else store_part(x, to, count);
+}
+
+template <int Stride, bool Codes, class T> void max_pool_row_as(const PoolRow<T>& r, T* out, std::uint8_t* codes) {
+  constexpr std::int64_t size = Lanes<T>::size;
+  for (std::int64_t i = 0; i < r.count; i += size) {
+    const std::int64_t count = r.count - i < size ? r.count - i : size;
+    Largest<T, Codes> largest{Lanes<T>(-__builtin_inf()), Lanes<T>(r.codes[0])};
+    fold_windows<Stride>(r, i, count, largest);
+    store_lanes(largest.best, out + i, count);
+    if constexpr (Codes) store_bytes(largest.code, codes + i, count);
+  }
+}
+
+template <class T> void max_pool_row(const PoolRow<T>& r, T* out, std::uint8_t* codes) {
+  if (r.stride == 1) {
+    if (codes != nullptr) max_pool_row_as<1, true>(r, out, codes);
+    else max_pool_row_as<1, false>(r, out, codes);
+  } else {
+    if (codes != nullptr) max_pool_row_as<2, true>(r, out, codes);
+    else max_pool_row_as<2, false>(r, out, codes);
+  }
+}
+
+template <int Stride, class T> void avg_pool_row_as(const PoolRow<T>& r, T divisor, T* out) {
+  constexpr std::int64_t size = Lanes<T>::size;
+  const Lanes<T> divisors(divisor);
+  for (std::int64_t i = 0; i < r.count; i += size) {
+    const std::int64_t count = r.count - i < size ? r.count - i : size;
+    Total<T> total{Lanes<T>(0)};
+    fold_windows<Stride>(r, i, count, total);
+    store_lanes(total.sum / divisors, out + i, count);
+  }
+}
+
+template <class T> void avg_pool_row(const PoolRow<T>& r, T divisor, T* out) {
+  if (r.stride == 1) avg_pool_row_as<1>(r, divisor, out);
+  else avg_pool_row_as<2>(r, divisor, out);
+}
+
+}  // namespace
+}  // namespace capstan::on_cpu::CAPSTAN_ISA

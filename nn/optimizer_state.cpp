@@ -1,0 +1,67 @@
+#include "nn/optimizer_state.hpp"
+
+#include <cmath>
+
+#include <capstan/create.hpp>
+
+namespace capstan::optim::detail {
+
+const Tensor& StateReader::take(const std::string& name, const Shape& shape, DType dtype) {
+  std::size_t at = next_;
+  if (at >= state_.size() || used_[at] || state_[at].name != name)
+    for (at = 0; at < state_.size() && (used_[at] || state_[at].name != name);) ++at;
+  if (at == state_.size())
+    base::fail<Error>(where_, optimizer_, "::load_state: the state has no \"", name,
+                      "\"; it must be one that state() gave.");
+  used_[at] = true;
+  next_ = at + 1;
+  const Tensor& value = state_[at].value;
+  if (!value.defined())
+    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is undefined; it must have a value.");
+  if (value.shape(where_) != shape)
+    base::fail<ShapeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.shape(where_),
+                           "; it must be ", shape, ".");
+  if (value.dtype(where_) != dtype)
+    base::fail<DTypeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.dtype(where_),
+                           "; it must be ", dtype, ".");
+  return value;
+}
+
+std::int64_t StateReader::whole(const std::string& name) {
+  const std::int64_t value = take(name, Shape(), DType::int64).item<std::int64_t>(where_);
+  if (value < 0)
+    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be >= 0.");
+  return value;
+}
+
+double StateReader::number(const std::string& name) {
+  return take(name, Shape(), DType::float64).item<double>(where_);
+}
+
+Tensor StateReader::tensor(const std::string& name, const Shape& shape, DType dtype, Device device) {
+  return take(name, shape, dtype).to(device, where_).copy(where_);
+}
+
+void StateReader::finish() const {
+  for (std::size_t i = 0; i < state_.size(); ++i)
+    if (!used_[i])
+      base::fail<Error>(where_, optimizer_, "::load_state: \"", state_[i].name,
+                        "\" is in the state and not in this optimizer.");
+}
+
+Tensor whole_number(std::int64_t value, Where where) { return scalar(value, {DType::int64, cpu()}, where); }
+Tensor real_number(double value, Where where) { return scalar(value, {DType::float64, cpu()}, where); }
+
+void OptionCheck::amount(const char* option, double value) const {
+  that(value >= 0 && std::isfinite(value), option, value, "finite and >= 0");
+}
+void OptionCheck::beta(const char* option, double value) const {
+  that(value >= 0 && value < 1, option, value, "in [0, 1)");
+}
+void OptionCheck::betas(double beta1, double beta2, double epsilon) const {
+  beta("beta1", beta1);
+  beta("beta2", beta2);
+  amount("epsilon", epsilon);
+}
+
+}  // namespace capstan::optim::detail
