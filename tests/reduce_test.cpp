@@ -121,8 +121,8 @@ TEST_CASE("long float32 sums do not drift", "[reduce]") {
 
 TEST_CASE("sums meet infinities and NaN as additions do", "[reduce]") {
   CHECK(number(sum(Tensor{1.0f, static_cast<float>(kInfinity)})) == kInfinity);
-  CHECK(std::isnan(number(sum(Tensor{kInfinity, -kInfinity}))));
-  CHECK(std::isnan(number(sum(Tensor{1.0, kNaN}))));
+  CHECK(::std::isnan(number(sum(Tensor{kInfinity, -kInfinity}))));
+  CHECK(::std::isnan(number(sum(Tensor{1.0, kNaN}))));
 }
 
 TEST_CASE("reductions of nothing give their neutral value where they have one", "[reduce]") {
@@ -152,10 +152,10 @@ TEST_CASE("max and min are NaN if there is one, wherever it stands", "[reduce]")
         Tensor x = random_in(-1, 1, {size}, type, 83);
         x.index_put({at}, kNaN);
         INFO("NaN at " << at << " of " << size << " " << name(type));
-        CHECK(std::isnan(number(max(x))));
-        CHECK(std::isnan(number(min(x))));
+        CHECK(::std::isnan(number(max(x))));
+        CHECK(::std::isnan(number(min(x))));
         CHECK(argmax(x).item<std::int64_t>() == at);
-        CHECK(std::isnan(number(max(reshape(x, {size, 1}), 0))));
+        CHECK(::std::isnan(number(max(reshape(x, {size, 1}), 0))));
       }
 }
 
@@ -199,6 +199,30 @@ TEST_CASE("softmax and its relatives agree with their definitions along every ax
   CHECK(close(logsumexp(x, {0, 2}), log(sum(exp(x), {0, 2})), tolerance::roundings64));
 }
 
+TEST_CASE("softmax of rows of any length goes by its definition, masked places and all", "[reduce]") {
+  for (std::int64_t count = 1; count <= 140; count += count < 70 ? 1 : 7)
+    for (const DType dtype : {DType::float32, DType::float64}) {
+      Tensor x = random_in(-3, 3, {4, count}, dtype, static_cast<std::uint64_t>(count));
+      x.index_put({1, 0}, -kInfinity);          // a masked place at the front
+      x.index_put({2, count - 1}, -kInfinity);  // and at the end
+      if (count > 1) x.index_put({3, count / 2}, kNaN);
+      const ::std::vector<double> in = values(x), out = values(softmax(x));
+      for (std::size_t row = 0; row < (count > 1 ? 3u : 1u); ++row) {
+        const double* const first = in.data() + row * static_cast<std::size_t>(count);
+        double total = 0, error = 0;
+        for (std::int64_t i = 0; i < count; ++i) total += ::std::exp(first[i]);
+        for (std::int64_t i = 0; i < count; ++i)
+          error = ::std::fmax(error, ::std::fabs(out[row * static_cast<std::size_t>(count) + static_cast<std::size_t>(i)] -
+                                             ::std::exp(first[i]) / total));
+        CAPTURE(count, row, dtype);
+        CHECK(error <= (dtype == DType::float64 ? 1e-15 : 6e-7));
+      }
+      if (count > 1)
+        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+          CHECK(::std::isnan(out[3 * static_cast<std::size_t>(count) + i]));
+    }
+}
+
 TEST_CASE("softmax and its relatives do not overflow, and shifting changes nothing", "[reduce]") {
   const Tensor large = {1000.0, 1001.0, 1002.0};
   CHECK(close(softmax(large), softmax(Tensor{0.0, 1.0, 2.0}), tolerance::roundings64));
@@ -207,7 +231,7 @@ TEST_CASE("softmax and its relatives do not overflow, and shifting changes nothi
   CHECK(same(softmax(Tensor{-kInfinity, 0.0}), {0.0, 1.0}));
   CHECK(number(logsumexp(Tensor{-kInfinity, -kInfinity})) == -kInfinity);
   CHECK(number(logsumexp(Tensor{kInfinity, 0.0})) == kInfinity);
-  CHECK(std::isnan(number(logsumexp(Tensor{kNaN, 0.0}))));
+  CHECK(::std::isnan(number(logsumexp(Tensor{kNaN, 0.0}))));
   CHECK(same(softmax(zeros({2, 0})), zeros({2, 0})));
   CHECK(same(softmax(Tensor{5.0}), {1.0}));
 }

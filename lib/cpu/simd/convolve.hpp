@@ -132,27 +132,29 @@ template <class T> struct Points {
 
 /// to[t * pitch + j] = what product t of tile j takes of line[m*j .. m*j + 5]. Reads a tile beyond the line.
 template <int M, class T> void filter_line(const T* line, std::int64_t tiles, T* to, std::int64_t pitch) {
+  using L = Lanes<T>;
   using P = Points<T>;
-  constexpr std::int64_t kMost = 64, kPart = kMost + 2;  // tiles at a time
-  constexpr T sum = P::aa + P::bb, product = P::aa * P::bb;
+  constexpr std::int64_t kMost = 64, kPart = kMost + 2 + L::size;  // tiles at a time
+  const L sum(P::aa + P::bb), product(P::aa * P::bb), a(P::a), b(P::b), aa(-P::aa), bb(-P::bb);
   T split[M][kPart];  // every M-th element of the line stands together
-  const auto at = [&](int i) __attribute__((always_inline)) { return split[i % M] + i / M; };
   for (; tiles > 0; tiles -= kMost, line += M * kMost, to += kMost) {
     const std::int64_t count = tiles < kMost ? tiles : kMost;
     for (std::int64_t j = 0; j < count + (M == 2 ? 2 : 1); ++j)
       for (int phase = 0; phase < M; ++phase) split[phase][j] = line[M * j + phase];
-    const T *const u0 = at(0), *const u1 = at(1), *const u2 = at(2), *const u3 = at(3), *const u4 = at(4),
-                   *const u5 = at(5);
-#pragma GCC ivdep
-    for (std::int64_t j = 0; j < count; ++j) {
-      const T even_a = u4[j] - P::bb * u2[j], odd_a = P::a * (u3[j] - P::bb * u1[j]);
-      const T even_b = u4[j] - P::aa * u2[j], odd_b = P::b * (u3[j] - P::aa * u1[j]);
-      to[j] = product * u0[j] - sum * u2[j] + u4[j];
-      to[pitch + j] = even_a + odd_a;
-      to[2 * pitch + j] = even_a - odd_a;
-      to[3 * pitch + j] = even_b + odd_b;
-      to[4 * pitch + j] = even_b - odd_b;
-      to[5 * pitch + j] = u5[j] - sum * u3[j] + product * u1[j];
+    for (std::int64_t j = 0; j < count; j += L::size) {
+      const auto u = [&](int i) __attribute__((always_inline)) { return L::load(split[i % M] + i / M + j); };
+      const std::int64_t part = count - j < L::size ? count - j : L::size;
+      const auto put = [&](L value, std::int64_t t) __attribute__((always_inline)) {
+        store_part(value, to + t * pitch + j, part);
+      };
+      const L even_a = fma(bb, u(2), u(4)), odd_a = a * fma(bb, u(1), u(3));
+      const L even_b = fma(aa, u(2), u(4)), odd_b = b * fma(aa, u(1), u(3));
+      put(fma(product, u(0), u(4) - sum * u(2)), 0);
+      put(even_a + odd_a, 1);
+      put(even_a - odd_a, 2);
+      put(even_b + odd_b, 3);
+      put(even_b - odd_b, 4);
+      put(fma(product, u(1), u(5) - sum * u(3)), 5);
     }
   }
 }

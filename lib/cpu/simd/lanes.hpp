@@ -163,5 +163,19 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t
 #endif
 }
 
+/// The first `count` (1 .. size) lanes of x, the others of `rest`.
+template <class T> CAPSTAN_INLINE Lanes<T> first_of(Lanes<T> x, std::int64_t count, Lanes<T> rest = Lanes<T>(0)) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return Lanes<T>(Batch<T>(_mm512_mask_mov_ps(rest.v, static_cast<__mmask16>((1u << count) - 1), x.v)));
+  else return Lanes<T>(Batch<T>(_mm512_mask_mov_pd(rest.v, static_cast<__mmask8>((1u << count) - 1), x.v)));
+#else
+  T part[Lanes<T>::size];
+  rest.store(part);
+  store_part(x, part, count);
+  return Lanes<T>::load(part);
+#endif
+}
+
 }  // namespace
 }  // namespace capstan::on_cpu::CAPSTAN_ISA

@@ -15,6 +15,19 @@ template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
   return parts[0];
 }
 
+/// The largest lane; of NaN it makes anything.
+template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
+  else return _mm512_reduce_max_pd(x.v);
+#endif
+  T parts[Lanes<T>::size];
+  x.store(parts);
+  for (int width = Lanes<T>::size / 2; width > 0; width /= 2)
+    for (int i = 0; i < width; ++i) parts[i] = parts[i] < parts[i + width] ? parts[i + width] : parts[i];
+  return parts[0];
+}
+
 /// How far ahead sums fetch: a third faster than the processor's own prefetching where values come from the last cache.
 constexpr std::int64_t kPrefetchBytes = 8192;
 
@@ -52,11 +65,16 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
     for (int r = 0; r < kRegisters; ++r) best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
   for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
+  if (i < count && count >= L::size) {  // once more what stands in front of the end
+    best[1] = Op::forward(best[1], L::load(x + count - L::size));
+    i = count;
+  }
   for (int r = 1; r < kRegisters; ++r) best[0] = Op::forward(best[0], best[r]);
   T parts[L::size];
   best[0].store(parts);
+  for (int width = L::size / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) parts[k] = Op::forward(parts[k], parts[k + width]);
   T result = parts[0];
-  for (int k = 1; k < L::size; ++k) result = Op::forward(result, parts[k]);
   for (; i < count; ++i) result = Op::forward(result, x[i]);
   return result;
 }
@@ -154,12 +172,9 @@ template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y,
     }
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
-      T flat[L::size];
-      exp(load_part(x + i, width) - shift).store(flat);
-      for (std::int64_t k = 0; k < width; ++k) {
-        if (y != nullptr) y[i + k] = flat[k];
-        total += static_cast<double>(flat[k]);
-      }
+      const L e = exp(load_part(x + i, width) - shift);
+      if (y != nullptr) store_part(e, y + i, width);
+      part0 = part0 + first_of(e, width);
     }
     total += static_cast<double>(add_lanes(part0 + part1));
   }
@@ -174,7 +189,37 @@ template <class T> T logsumexp(const T* x, std::int64_t count) {
   return static_cast<T>(kernels::log(sum_of_exp<T>(x, shift, nullptr, count)) + static_cast<double>(shift));
 }
 
+/// A row that stays in registers. A NaN makes the sum NaN, and with it every result.
+template <int Registers, class T> CAPSTAN_INLINE void softmax_short(const T* x, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr int kLast = Registers - 1;
+  const std::int64_t last = count - kLast * L::size;
+  L v[Registers], largest = L(x[0]);
+  for (int r = 0; r < kLast; ++r) {
+    v[r] = L::load(x + r * L::size);
+    largest = select(largest < v[r], v[r], largest);
+  }
+  v[kLast] = first_of(load_part(x + kLast * L::size, last), last, L(x[0]));  // beyond the end what is no new extreme
+  largest = select(largest < v[kLast], v[kLast], largest);
+  const L shift(max_lanes(largest));
+  L total(0);
+  for (int r = 0; r < Registers; ++r) {
+    v[r] = exp(v[r] - shift);
+    total = total + (r < kLast ? v[r] : first_of(v[r], last));
+  }
+  const L scale(T(1) / add_lanes(total));
+  for (int r = 0; r < kLast; ++r) (v[r] * scale).store(y + r * L::size);
+  store_part(v[kLast] * scale, y + kLast * L::size, last);
+}
+
 template <class T> void softmax(const T* x, T* y, std::int64_t count) {
+  constexpr std::int64_t size = Lanes<T>::size;
+  if constexpr (size > 1) {
+    if (count <= size) return softmax_short<1>(x, y, count);
+    if (count <= 2 * size) return softmax_short<2>(x, y, count);
+    if (count <= 3 * size) return softmax_short<3>(x, y, count);
+    if (count <= 4 * size) return softmax_short<4>(x, y, count);
+  }
   const T largest = extreme<kernels::Maximum>(x, count);
   const double total = sum_of_exp(x, largest, y, count);
   const T scale = static_cast<T>(1 / total);
