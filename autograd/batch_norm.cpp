@@ -179,9 +179,8 @@ BatchNormResult batch_norm_training(const Tensor& x, const Tensor& weight, const
   backend_of(impl, where)
       .batch_norm_training(*in.impl(), w.impl(), b.impl(), epsilon, *result.output.impl(), *result.mean.impl(),
                            *result.variance.impl(), *inverse.impl());
-  autograd::record(op, where, &training_replay, {&x, &weight, &bias},
-                   {&result.output, &result.mean, &result.variance}, {&x, &weight, &result.mean, &inverse},
-                   ChannelNorm{epsilon, autograd::type_or_any(bias)});
+  autograd::record(op, where, &training_replay, {&x, &weight, &bias}, {&result.output, &result.mean, &result.variance},
+                   {&x, &weight, &result.mean, &inverse}, ChannelNorm{epsilon, autograd::type_or_any(bias)});
   return result;
 }
 

@@ -48,10 +48,8 @@ void bilinear_replay(Replay& r) {
   const Tensor grad = reshape(r.grad(), {rows, weight.size(0)}, where);
   if (r.needs(0) || r.needs(1)) {
     const Tensor of_pairs = reshape(matmul(grad, as_matrix(weight, where), where), {rows, in1, in2}, where);
-    if (r.needs(0))
-      r.give(0, reshape(matmul(of_pairs, reshape(x2, {rows, in2, 1}, where), where), x1.shape(), where));
-    if (r.needs(1))
-      r.give(1, reshape(matmul(reshape(x1, {rows, 1, in1}, where), of_pairs, where), x2.shape(), where));
+    if (r.needs(0)) r.give(0, reshape(matmul(of_pairs, reshape(x2, {rows, in2, 1}, where), where), x1.shape(), where));
+    if (r.needs(1)) r.give(1, reshape(matmul(reshape(x1, {rows, 1, in1}, where), of_pairs, where), x2.shape(), where));
   }
   if (r.needs(2))
     r.give(2, reshape(matmul(autograd::turned(grad, where), pairs_of(x1, x2, where), where), weight.shape(), where));
@@ -73,8 +71,8 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
     autograd::require_floating(kOp, c, where);
     core::require_same_device(kOp, a, c, where);
     if (c.rank() != 1 || c.shape[0] != w.shape[0])
-      base::fail<ShapeError>(where, kOp, ": the bias is ", c.shape, " and the weight ", w.shape,
-                             "; the bias must be [", w.shape[0], "].");
+      base::fail<ShapeError>(where, kOp, ": the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
+                             w.shape[0], "].");
   }
   DType dtype = promote(promote(a.dtype, b.dtype, where), w.dtype, where);
   if (bias.defined()) dtype = promote(dtype, bias.dtype(where), where);

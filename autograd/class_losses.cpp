@@ -7,8 +7,8 @@
 namespace capstan {
 
 using autograd::backend_of;
-using autograd::classes_last;
 using autograd::class_weight_of;
+using autograd::classes_last;
 using autograd::Labels;
 using autograd::listening;
 using autograd::look_up;

@@ -45,11 +45,10 @@ Tensor convolution(const Tensor& x, const Tensor& w, const Tensor& bias, Setting
   const Tensor image = autograd::dense(x, where), kernel = autograd::dense(w, where);
   const Tensor start = s.biased ? autograd::dense(bias, where) : Tensor();
   const TensorImpl& a = *image.impl();
-  Tensor out = autograd::result_like(
-      a, image_shape(x.size(0), w.size(0), s.window, &core::WindowAxis::out, where), a.dtype, where);
+  Tensor out = autograd::result_like(a, image_shape(x.size(0), w.size(0), s.window, &core::WindowAxis::out, where),
+                                     a.dtype, where);
   backend_of(a, where).convolve(a, *kernel.impl(), start.impl(), s.window, s.groups, *out.impl());
-  if (s.biased)
-    record(s.names().convolution, where, &convolution_replay, {&x, &w, &bias}, {&out}, {&x, &w}, s);
+  if (s.biased) record(s.names().convolution, where, &convolution_replay, {&x, &w, &bias}, {&out}, {&x, &w}, s);
   else record(s.names().convolution, where, &convolution_replay, {&x, &w}, {&out}, {&x, &w}, s);
   return out;
 }
@@ -71,8 +70,7 @@ Tensor transposed(const Tensor& g, const Tensor& w, const Tensor& bias, Setting 
 Tensor weight_gradient(const Tensor& x, const Tensor& g, const Setting& s, Where where) {
   const Tensor image = autograd::dense(x, where), grad = autograd::dense(g, where);
   const TensorImpl& a = *image.impl();
-  const Shape shape =
-      image_shape(g.size(1), x.size(1) / s.groups, s.window, &core::WindowAxis::kernel, where);
+  const Shape shape = image_shape(g.size(1), x.size(1) / s.groups, s.window, &core::WindowAxis::kernel, where);
   Tensor out = autograd::result_like(a, shape, a.dtype, where);
   backend_of(a, where).convolve_weight(a, *grad.impl(), s.window, s.groups, *out.impl());
   record(s.names().weight_gradient, where, &weight_gradient_replay, {&x, &g}, {&out}, {&x, &g}, s);
@@ -146,8 +144,8 @@ void check_channels(const char* op, const Tensor& input, const Tensor& weight, s
   if (groups == 1)
     base::fail<ShapeError>(where, op, ": input has ", channels, " channels but the kernel ", weight.shape(),
                            " expects ", expected);
-  base::fail<ShapeError>(where, op, ": input has ", channels, " channels but the kernel ", weight.shape(),
-                         " with ", groups, " groups expects ", expected, "; the input is ", input.shape(), ".");
+  base::fail<ShapeError>(where, op, ": input has ", channels, " channels but the kernel ", weight.shape(), " with ",
+                         groups, " groups expects ", expected, "; the input is ", input.shape(), ".");
 }
 
 void check_bias(const char* op, const Tensor& bias, std::int64_t channels, Where where) {
@@ -193,13 +191,13 @@ std::int64_t transposed_size(const char* op, int axis, std::int64_t n, std::int6
                            " was given with PaddingRule::same; ask for an output size instead.");
   else if (!same) size = least + extra;
   if (most < 1)
-    base::fail<ShapeError>(where, op, ": the padding crops spatial axis ", axis, " away: of ", most + o.padding[axis].before + o.padding[axis].after,
-                           " places it takes ", o.padding[axis].before, " and ", o.padding[axis].after,
-                           "; one must be left.");
+    base::fail<ShapeError>(where, op, ": the padding crops spatial axis ", axis, " away: of ",
+                           most + o.padding[axis].before + o.padding[axis].after, " places it takes ",
+                           o.padding[axis].before, " and ", o.padding[axis].after, "; one must be left.");
   if (size < least || size > most || size < 1)
     base::fail<ShapeError>(where, op, ": spatial axis ", axis, " of the result would have size ", size,
-                           ", from which no convolution with these settings gives the input's ", n,
-                           "; it must be in [", least > 1 ? least : 1, ", ", most, "].");
+                           ", from which no convolution with these settings gives the input's ", n, "; it must be in [",
+                           least > 1 ? least : 1, ", ", most, "].");
   return size;
 }
 

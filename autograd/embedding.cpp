@@ -279,8 +279,7 @@ Tensor embedding_bag(const Tensor& indices, const Tensor& table, const Embedding
   const autograd::Rollback rollback;
   if (options.max_norm) shorten_rows(table, ids, *options.max_norm, options.norm, where);
   if (options.mode == BagMode::max) return largest_of(ids, table, bounds, ready.padding, where);
-  const Tensor weights =
-      options.weights.defined() ? reshape(options.weights, {index.numel()}, where) : options.weights;
+  const Tensor weights = options.weights.defined() ? reshape(options.weights, {index.numel()}, where) : options.weights;
   const Tensor packed = autograd::dense(table, where);
   const Tensor factors = weights.defined() ? autograd::dense(weights, where) : weights;
   const bool mean = options.mode == BagMode::mean;

@@ -45,16 +45,14 @@ void row_norm_in_public(Replay& r, const RowNorm& norm) {
   const Where where = r.where();
   const Tensor &x = r.saved(0), &weight = r.saved(1);
   const DType type = autograd::computing_type(x.dtype());
-  const Standardized rows(x.to(type, where), autograd::last_axes(norm.axes, where), norm.epsilon, norm.centered,
-                          where);
+  const Standardized rows(x.to(type, where), autograd::last_axes(norm.axes, where), norm.epsilon, norm.centered, where);
   const Tensor grad = r.grad().to(type, where);
   const Shape sizes = some_sizes(x.shape(), -norm.axes, where);
   if (r.needs(0)) {
     const Tensor through = weight.defined() ? mul(grad, weight.to(type, where), where) : grad;
     r.give(0, rows.back(through, where).to(x.dtype(), where));
   }
-  if (r.needs(1))
-    r.give(1, autograd::sum_to(mul(grad, rows.value, where), sizes, where).to(weight.dtype(), where));
+  if (r.needs(1)) r.give(1, autograd::sum_to(mul(grad, rows.value, where), sizes, where).to(weight.dtype(), where));
   if (r.needs(2)) r.give(2, autograd::sum_to(grad, sizes, where).to(norm.bias, where));
 }
 
@@ -66,8 +64,7 @@ void row_norm_replay(Replay& r) {
   Tensor dx = r.needs(0) ? autograd::result_like(*x.impl(), where) : Tensor();
   Tensor dweight = r.needs(1) ? autograd::result_like(*weight.impl(), where) : Tensor();
   Tensor dbias;
-  if (r.needs(2))
-    dbias = autograd::result_like(*x.impl(), some_sizes(x.shape(), -norm.axes, where), norm.bias, where);
+  if (r.needs(2)) dbias = autograd::result_like(*x.impl(), some_sizes(x.shape(), -norm.axes, where), norm.bias, where);
   backend_of(*x.impl(), where)
       .layer_norm_backward(*grad.impl(), *x.impl(), weight.impl(), r.saved(2).impl(), *r.saved(3).impl(), dx.impl(),
                            dweight.impl(), dbias.impl());

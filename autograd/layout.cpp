@@ -9,8 +9,7 @@ namespace {
 /// The number of spatial axes of a tensor that has two others.
 int spatial_axes(const char* op, const char* what, const Shape& shape, Where where) {
   if (shape.rank() < 3 || shape.rank() > 5)
-    base::fail<ShapeError>(where, op, ": ", what, " is ", shape,
-                           "; it must have 1 to 3 spatial axes and two others.");
+    base::fail<ShapeError>(where, op, ": ", what, " is ", shape, "; it must have 1 to 3 spatial axes and two others.");
   return shape.rank() - 2;
 }
 

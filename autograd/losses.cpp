@@ -167,9 +167,8 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
   constexpr const char* op = "poisson_nll_loss";
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
-  Tensor losses = options.log_input
-                      ? loss_of_pairs<kernels::PoissonOfLog>(op, input, target, 0, where)
-                      : loss_of_pairs<kernels::PoissonOfRate>(op, input, target, options.epsilon, where);
+  Tensor losses = options.log_input ? loss_of_pairs<kernels::PoissonOfLog>(op, input, target, 0, where)
+                                    : loss_of_pairs<kernels::PoissonOfRate>(op, input, target, options.epsilon, where);
   if (options.full) losses = add(losses, log_factorial(target, where), where);
   return reduced(op, losses, options.weight, options.reduction, where);
 }

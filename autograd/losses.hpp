@@ -23,9 +23,7 @@ Tensor reduced(const Tensor& losses, Reduction reduction, Where where);
 Tensor reduced(const char* op, const Tensor& losses, const Tensor& weight, Reduction reduction, Where where);
 
 /// x where it is above 0, else 0. At 0 the gradient passes.
-inline Tensor positive_part(const Tensor& x, Where where) {
-  return capstan::where(less(x, 0, where), 0, x, where);
-}
+inline Tensor positive_part(const Tensor& x, Where where) { return capstan::where(less(x, 0, where), 0, x, where); }
 
 /// Whether all elements are one: what the gradient of a sum or a mean is.
 inline bool is_one_value(const TensorImpl& x) {

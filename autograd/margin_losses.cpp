@@ -123,8 +123,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
                                    Where where) {
   constexpr const char* op = "multilabel_soft_margin_loss";
   require_alike(op, "logits are", logits, "labels", labels, where);
-  if (logits.rank(where) == 0)
-    base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
+  if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
   const Rollback rollback;
   const Tensor each = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, logits, labels, 0, where);
   const Tensor weighted = reduced(op, each, options.weight, Reduction::none, where);

@@ -46,8 +46,8 @@ const char* name_of(InterpolateMode mode) {
 
 void check_factors(const Scales& factors, int axes, Where where) {
   if (factors.count() > 1 && factors.count() != axes)
-    base::fail<ShapeError>(where, "interpolate: the scale factor has ", factors.count(),
-                           " values; it must have 1 or ", axes, ", one for each spatial axis.");
+    base::fail<ShapeError>(where, "interpolate: the scale factor has ", factors.count(), " values; it must have 1 or ",
+                           axes, ", one for each spatial axis.");
   for (int axis = 0; axis < factors.count(); ++axis)
     if (!(factors[axis] > 0 && std::isfinite(factors[axis])))
       base::fail<Error>(where, "interpolate: the scale factor of spatial axis ", axis, " is ", factors[axis],

@@ -26,9 +26,9 @@ Tensor sum_around(const Tensor& x, std::int64_t size, std::int64_t before, Where
     const std::int64_t kept = channels - (step < 0 ? -step : step);
     Padding padding[kMaxRank] = {};
     padding[1] = step < 0 ? Padding{-step, 0} : Padding{0, step};
-    const Tensor part = pad(narrow(x, 1, step < 0 ? 0 : step, kept, where),
-                            std::span<const Padding>(padding, static_cast<std::size_t>(x.rank())), PadMode::constant,
-                            0, where);
+    const Tensor part =
+        pad(narrow(x, 1, step < 0 ? 0 : step, kept, where),
+            std::span<const Padding>(padding, static_cast<std::size_t>(x.rank())), PadMode::constant, 0, where);
     total = total.defined() ? add(total, part, where) : part;
   }
   return total;

@@ -27,9 +27,8 @@ Tensor unfolded(const Tensor& x, const core::Window& window, Where where) {
     return out;
   }
   record(
-      "unfold", where,
-      [](Replay& r) { r.give(0, folded(r.grad(), r.attributes<core::Window>(), r.where())); }, {&x}, {&out}, {},
-      window);
+      "unfold", where, [](Replay& r) { r.give(0, folded(r.grad(), r.attributes<core::Window>(), r.where())); }, {&x},
+      {&out}, {}, window);
   return out;
 }
 

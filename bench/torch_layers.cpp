@@ -49,9 +49,7 @@ torch::Tensor attention(const torch::Tensor& q, const torch::Tensor& k, const to
 void other_layer_rows() {
   layer_rows("max_pool2d", {{50, 64, 28, 28}}, [](const Tensors& in) { return torch::max_pool2d(in[0], 2); });
 
-  const auto layer_norm = [](const Tensors& in) {
-    return torch::layer_norm(in[0], {in[0].size(-1)}, in[1], in[2]);
-  };
+  const auto layer_norm = [](const Tensors& in) { return torch::layer_norm(in[0], {in[0].size(-1)}, in[1], in[2]); };
   layer_rows("layer_norm", {{1024, 1024}, {1024}, {1024}}, layer_norm);
   layer_rows("layer_norm_images", {{32, 64, 56, 56}, {56}, {56}}, layer_norm);
   const auto batch_norm = [](const Tensors& in) {
@@ -64,8 +62,7 @@ void other_layer_rows() {
   layer_rows("softmax_images", {{32, 64, 56, 56}}, softmax);
 
   const std::vector<std::int64_t> heads = {8, 8, 128, 64};
-  layer_rows("attention", {heads, heads, heads},
-             [](const Tensors& in) { return attention(in[0], in[1], in[2]); });
+  layer_rows("attention", {heads, heads, heads}, [](const Tensors& in) { return attention(in[0], in[1], in[2]); });
   layer_rows("attention_layer", {{8, 128, 512}, {512, 1536}, {512, 512}}, [](const Tensors& in) {
     const auto parts = torch::matmul(in[0], in[1]).chunk(3, -1);
     const auto heads_of = [](const torch::Tensor& x) { return x.view({8, 128, 8, 64}).transpose(1, 2); };

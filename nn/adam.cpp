@@ -133,8 +133,7 @@ StepPlan RAdam::plan_step(const RAdamOptions& options, std::int64_t step, double
   plan.numbers.rate /= filled(options.beta1, step);
   plan.numbers.share = length > 5 ? 1 : 0;
   if (length > 5)
-    plan.numbers.rate *=
-        std::sqrt(square * (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+    plan.numbers.rate *= std::sqrt(square * (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
   return plan;
 }
 

@@ -60,9 +60,7 @@ Adadelta::Adadelta(std::vector<Tensor> parameters, AdadeltaOptions options, Wher
     : Fused(std::move(parameters), options) {
   start(where);
 }
-Adadelta::Adadelta(std::vector<Group<AdadeltaOptions>> groups, Where where) : Fused(std::move(groups)) {
-  start(where);
-}
+Adadelta::Adadelta(std::vector<Group<AdadeltaOptions>> groups, Where where) : Fused(std::move(groups)) { start(where); }
 
 void Adadelta::check_options(const AdadeltaOptions& options, Where where) const {
   const OptionCheck check{name(), where};

@@ -11,8 +11,8 @@ Parameter make_table(const char* name, std::int64_t count, std::int64_t size, st
   if (count < 1 || size < 1)
     base::fail<ShapeError>(where, name, ": ", count, " rows of ", size, " values were asked for; both must be >= 1.");
   if (padding && (*padding < -count || *padding >= count))
-    base::fail<IndexError>(where, name, ": the padding index is ", *padding, "; with ", count,
-                           " rows it must be in [", -count, ", ", count, ").");
+    base::fail<IndexError>(where, name, ": the padding index is ", *padding, "; with ", count, " rows it must be in [",
+                           -count, ", ", count, ").");
   Parameter table(recipe(Shape({count, size}), rng, {dtype, cpu()}, where), where);
   if (padding) table.index_put({*padding}, 0, {}, where);
   return table;

@@ -104,8 +104,7 @@ class Restore {
 Lbfgs::Lbfgs(std::vector<Tensor> parameters, LbfgsOptions options, Where where) : options_(options) {
   add_group(std::move(parameters));
   start(where);
-  if (this->parameters().empty())
-    base::fail<Error>(where, name(), ": there are no parameters; give at least one.");
+  if (this->parameters().empty()) base::fail<Error>(where, name(), ": there are no parameters; give at least one.");
   const Device device = this->parameters()[0].device(where);
   for (std::size_t i = 1; i < this->parameters().size(); ++i)
     if (this->parameters()[i].device(where) != device)

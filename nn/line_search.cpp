@@ -14,9 +14,7 @@ bool is_too_high(const Trial& start, const Trial& x) {
   return !(x.loss <= start.loss + kDecrease * x.step * start.slope);
 }
 /// Which of two has the lower loss; the first if they are equal.
-int lower_of(const Trial (&ends)[2]) {
-  return !(ends[0].loss <= ends[1].loss) && !std::isnan(ends[1].loss) ? 1 : 0;
-}
+int lower_of(const Trial (&ends)[2]) { return !(ends[0].loss <= ends[1].loss) && !std::isnan(ends[1].loss) ? 1 : 0; }
 bool is_flat(const Trial& start, const Trial& x) { return std::fabs(x.slope) <= -kCurvature * start.slope; }
 
 /// The minimum of the cubic that has the values and slopes of both, within [low, high]; its middle if there is none.
@@ -26,8 +24,8 @@ double cubic_minimum(const Trial& a, const Trial& b, double low, double high) {
   if (!(square >= 0)) return (low + high) / 2;
   const double d2 = std::sqrt(square);
   const Trial &left = a.step <= b.step ? a : b, &right = a.step <= b.step ? b : a;
-  const double place = right.step - (right.step - left.step) * ((right.slope + d2 - d1) /
-                                                                (right.slope - left.slope + 2 * d2));
+  const double place =
+      right.step - (right.step - left.step) * ((right.slope + d2 - d1) / (right.slope - left.slope + 2 * d2));
   return std::isnan(place) ? (low + high) / 2 : std::min(std::max(place, low), high);
 }
 

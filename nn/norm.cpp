@@ -19,8 +19,7 @@ void check_numbers(const char* layer, double epsilon, DType dtype, Where where) 
 void check_sizes(const char* layer, const Shape& sizes, double epsilon, DType dtype, Where where) {
   bool fits = sizes.rank() > 0;
   for (const std::int64_t size : sizes) fits = fits && size >= 1;
-  if (!fits)
-    base::fail<ShapeError>(where, layer, ": the sizes are ", sizes, "; there must be one or more, each >= 1.");
+  if (!fits) base::fail<ShapeError>(where, layer, ": the sizes are ", sizes, "; there must be one or more, each >= 1.");
   check_numbers(layer, epsilon, dtype, where);
 }
 
@@ -46,8 +45,7 @@ DType statistics_type(DType dtype) { return is_half(dtype) ? DType::float32 : dt
 constexpr const char* kBatchNames[] = {"BatchNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d"};
 constexpr const char* kInstanceNames[] = {"InstanceNorm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"};
 constexpr const char* kBatchLayouts[] = {"[batch, channels, ...]", "[batch, channels] or [batch, channels, length]",
-                                         "[batch, channels, rows, columns]",
-                                         "[batch, channels, depth, rows, columns]"};
+                                         "[batch, channels, rows, columns]", "[batch, channels, depth, rows, columns]"};
 constexpr const char* kInstanceLayouts[] = {"[batch, channels, ...] with a place or more", "[batch, channels, length]",
                                             "[batch, channels, rows, columns]",
                                             "[batch, channels, depth, rows, columns]"};

@@ -28,8 +28,7 @@ Tensor started(const Tensor& parameter, double start, Where where) {
 
 void check_parameter(const char* op, std::size_t i, const std::vector<Tensor>& parameters, Where where) {
   const Tensor& parameter = parameters[i];
-  if (!parameter.defined())
-    base::fail<Error>(where, op, ": parameter ", i, " is undefined; give it a value first.");
+  if (!parameter.defined()) base::fail<Error>(where, op, ": parameter ", i, " is undefined; give it a value first.");
   if (!is_floating(parameter.dtype(where)))
     base::fail<DTypeError>(where, op, ": parameter ", i, " is ", parameter.dtype(where),
                            "; it must be a floating type.");
@@ -187,8 +186,7 @@ void FusedOptimizer::make_states(std::size_t parameter, const StepPlan& plan, Wh
   if (slot.steps == 0) slot.states.clear();
   for (int k = 0; k < kMostStates && plan.states[k] != nullptr; ++k)
     if (find(slot, plan.states[k]) == nullptr)
-      slot.states.push_back(
-          {plan.states[k], Buffer(started(parameters()[parameter], plan.starts[k], where), where)});
+      slot.states.push_back({plan.states[k], Buffer(started(parameters()[parameter], plan.starts[k], where), where)});
 }
 
 void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
@@ -245,9 +243,8 @@ void FusedOptimizer::load(StateReader& reader) {
     const StepPlan next = plan(group_of(i), slots[i].steps + 1, slots[i].carried);
     if (next.carry != nullptr) slots[i].carried = reader.number(front_of(i) + next.carry);
     for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k)
-      slots[i].states.push_back(
-          {next.states[k], Buffer(reader.tensor(front_of(i) + next.states[k], p.shape(),
-                                                state_type(p, Where::current()), p.device()))});
+      slots[i].states.push_back({next.states[k], Buffer(reader.tensor(front_of(i) + next.states[k], p.shape(),
+                                                                      state_type(p, Where::current()), p.device()))});
   }
   reader.finish();
   slots_ = std::move(slots);

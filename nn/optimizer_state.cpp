@@ -19,24 +19,21 @@ const Tensor& StateReader::take(const std::string& name, const Shape& shape, DTy
   if (!value.defined())
     base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is undefined; it must have a value.");
   if (value.shape(where_) != shape)
-    base::fail<ShapeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.shape(where_),
-                           "; it must be ", shape, ".");
+    base::fail<ShapeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.shape(where_), "; it must be ",
+                           shape, ".");
   if (value.dtype(where_) != dtype)
-    base::fail<DTypeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.dtype(where_),
-                           "; it must be ", dtype, ".");
+    base::fail<DTypeError>(where_, optimizer_, "::load_state: \"", name, "\" is ", value.dtype(where_), "; it must be ",
+                           dtype, ".");
   return value;
 }
 
 std::int64_t StateReader::whole(const std::string& name) {
   const std::int64_t value = take(name, Shape(), DType::int64).item<std::int64_t>(where_);
-  if (value < 0)
-    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be >= 0.");
+  if (value < 0) base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be >= 0.");
   return value;
 }
 
-double StateReader::number(const std::string& name) {
-  return take(name, Shape(), DType::float64).item<double>(where_);
-}
+double StateReader::number(const std::string& name) { return take(name, Shape(), DType::float64).item<double>(where_); }
 
 Tensor StateReader::tensor(const std::string& name, const Shape& shape, DType dtype, Device device) {
   return take(name, shape, dtype).to(device, where_).copy(where_);

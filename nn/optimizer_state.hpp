@@ -44,8 +44,7 @@ struct OptionCheck {
   Where where;
 
   void that(bool fits, const char* option, double value, const char* rule) const {
-    if (!fits)
-      base::fail<Error>(where, optimizer, ": the option ", option, " is ", value, "; it must be ", rule, ".");
+    if (!fits) base::fail<Error>(where, optimizer, ": the option ", option, " is ", value, "; it must be ", rule, ".");
   }
   void amount(const char* option, double value) const;           ///< finite and >= 0
   void beta(const char* option, double value) const;             ///< in [0, 1)

@@ -30,8 +30,7 @@ void check_settings(const InterpolateOptions& o, Where where) {
 }
 
 std::int64_t checked_factor(const char* module, std::int64_t factor, Where where) {
-  if (factor < 1)
-    base::fail<ShapeError>(where, module, ": the factor is ", factor, "; it must be at least 1.");
+  if (factor < 1) base::fail<ShapeError>(where, module, ": the factor is ", factor, "; it must be at least 1.");
   return factor;
 }
 
@@ -42,8 +41,7 @@ Upsample::Upsample(const InterpolateOptions& options, Where where) : options_(op
 }
 Tensor Upsample::operator()(const Tensor& x, Where where) const { return interpolate(x, options_, where); }
 
-PixelShuffle::PixelShuffle(std::int64_t factor, Where where)
-    : factor_(checked_factor("PixelShuffle", factor, where)) {}
+PixelShuffle::PixelShuffle(std::int64_t factor, Where where) : factor_(checked_factor("PixelShuffle", factor, where)) {}
 Tensor PixelShuffle::operator()(const Tensor& x, Where where) const { return pixel_shuffle(x, factor_, where); }
 
 PixelUnshuffle::PixelUnshuffle(std::int64_t factor, Where where)

@@ -174,7 +174,10 @@ void check_setting(const Setting& s, DType dtype, std::uint64_t seed, double all
   const Tensor turned = run_transposed(s, g, w, Tensor());
   CHECK(near(turned, e.dx));
   const std::vector<Tensor> forth = tape.gradient(sum(turned * x), {g, w});
-  CHECK(near(forth[0] + reshape(b, s.axes == 1 ? Shape{channels, 1} : s.axes == 2 ? Shape{channels, 1, 1} : Shape{channels, 1, 1, 1}), e.out));
+  CHECK(near(forth[0] + reshape(b, s.axes == 1   ? Shape{channels, 1}
+                                   : s.axes == 2 ? Shape{channels, 1, 1}
+                                                 : Shape{channels, 1, 1, 1}),
+             e.out));
   CHECK(near(forth[1], e.dw));
 }
 
@@ -195,9 +198,10 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
     return Setting{axes, {d, h, w}, 2, groups, in, out, false};
   };
   for (const Setting& s :
-       {setting(2, {}, image, wide, 1, 9, 70), setting(2, {}, strided, wide, 1, 5, 33), setting(2, {}, wide, strided, 1, 130, 5),
-        setting(1, {}, {}, {4000, 7, 3, 2, 5, 1}, 1, 3, 17), setting(1, {}, {}, {4000, 7, 2, 1, 0, 0}, 4, 1, 1),
-        setting(2, {}, image, wide, 6, 1, 2), setting(3, {17, 3, 2, 1, 1, 0}, {19, 2, 1, 1, 0, 1}, {18, 3, 1, 2, 2, 2}, 1, 4, 9)})
+       {setting(2, {}, image, wide, 1, 9, 70), setting(2, {}, strided, wide, 1, 5, 33),
+        setting(2, {}, wide, strided, 1, 130, 5), setting(1, {}, {}, {4000, 7, 3, 2, 5, 1}, 1, 3, 17),
+        setting(1, {}, {}, {4000, 7, 2, 1, 0, 0}, 4, 1, 1), setting(2, {}, image, wide, 6, 1, 2),
+        setting(3, {17, 3, 2, 1, 1, 0}, {19, 2, 1, 1, 0, 1}, {18, 3, 1, 2, 2, 2}, 1, 4, 9)})
     check_setting(s, DType::float32, 7, tolerance::blocked_sum32);
 }
 
@@ -206,8 +210,10 @@ TEST_CASE("kernels of three and five columns agree with plain loops where six pr
     return Setting{axes, {d, h, w}, 3, groups, in, out, false};
   };
   for (const Setting& s :
-       {setting(2, {}, {9, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}, 1, 12, 64), setting(2, {}, {6, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}, 1, 20, 17),
-        setting(2, {}, {9, 3, 2, 1, 1, 1}, {29, 5, 1, 1, 0, 3}, 1, 16, 70), setting(2, {}, {40, 1, 1, 1, 0, 0}, {33, 3, 1, 1, 2, 0}, 2, 33, 20),
+       {setting(2, {}, {9, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}, 1, 12, 64),
+        setting(2, {}, {6, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}, 1, 20, 17),
+        setting(2, {}, {9, 3, 2, 1, 1, 1}, {29, 5, 1, 1, 0, 3}, 1, 16, 70),
+        setting(2, {}, {40, 1, 1, 1, 0, 0}, {33, 3, 1, 1, 2, 0}, 2, 33, 20),
         setting(1, {}, {}, {611, 3, 1, 1, 1, 1}, 1, 40, 33), setting(1, {}, {}, {1300, 5, 1, 1, 4, 4}, 1, 36, 16),
         setting(3, {5, 2, 1, 1, 0, 1}, {6, 3, 1, 2, 1, 0}, {15, 3, 1, 1, 1, 1}, 1, 8, 24)}) {
     check_setting(s, DType::float64, 3, tolerance::roundings64);
@@ -232,7 +238,8 @@ TEST_CASE("minimal filtering rounds no worse than one and a half times the plain
 }
 
 TEST_CASE("a convolution gives the same bits for any number of threads", "[convolution][threads]") {
-  const Tensor x = random_in(-1, 1, {6, 20, 30, 31}, DType::float32, 1), w = random_in(-1, 1, {40, 20, 3, 3}, DType::float32, 2);
+  const Tensor x = random_in(-1, 1, {6, 20, 30, 31}, DType::float32, 1),
+               w = random_in(-1, 1, {40, 20, 3, 3}, DType::float32, 2);
   const Tensor depthwise = random_in(-1, 1, {20, 1, 3, 3}, DType::float32, 3);
   const auto all = [&] {
     GradientTape tape;
@@ -255,7 +262,8 @@ TEST_CASE("a convolution gives the same bits for any number of threads", "[convo
 }
 
 TEST_CASE("convolution of a four by four image gives the published numbers", "[convolution]") {
-  const Tensor image = reshape(Tensor{{4., 3., 1., 0.}, {2., 1., 0., 1.}, {1., 2., 4., 1.}, {3., 1., 0., 2.}}, {1, 1, 4, 4});
+  const Tensor image =
+      reshape(Tensor{{4., 3., 1., 0.}, {2., 1., 0., 1.}, {1., 2., 4., 1.}, {3., 1., 0., 2.}}, {1, 1, 4, 4});
   const Tensor kernel = reshape(Tensor{{1., 0., 1.}, {2., 1., 0.}, {0., 0., 1.}}, {1, 1, 3, 3});
   CHECK(same(reshape(conv2d(image, kernel), {2, 2}), {{14., 6.}, {6., 12.}}));
 }

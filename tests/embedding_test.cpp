@@ -82,8 +82,8 @@ TEST_CASE("the gradient of an embedding is held as the rows that were looked up"
   const Tensor g = weighed_gradient([&](const Tensor& t) { return embedding(words, t); }, x);
   REQUIRE(has_row_slices(g));
   CHECK(row_slices(g).indices.numel() == 4);
-  const Tensor dense = weighed_gradient(
-      [&](const Tensor& t) { return matmul(one_hot(words, 40, 1, 0, DType::float64), t); }, x);
+  const Tensor dense =
+      weighed_gradient([&](const Tensor& t) { return matmul(one_hot(words, 40, 1, 0, DType::float64), t); }, x);
   CHECK(close(g, dense, tolerance::roundings64));
 }
 
@@ -173,7 +173,7 @@ TEST_CASE("padding does not count in bags, and the last offset ends the last of 
     return embedding_bag(words, x,
                          {.offsets = offsets, .mode = mode, .padding_index = -2, .include_last_offset = last});
   };
-  CHECK(same(bags(BagMode::sum, false), {{5.0}, {0.0}, {4.0}}));   // rows 2 0, none but padding, 2
+  CHECK(same(bags(BagMode::sum, false), {{5.0}, {0.0}, {4.0}}));  // rows 2 0, none but padding, 2
   CHECK(same(bags(BagMode::mean, false), {{2.5}, {0.0}, {4.0}}));
   CHECK(same(bags(BagMode::max, false), {{4.0}, {0.0}, {4.0}}));
   CHECK(same(bags(BagMode::sum, true), {{5.0}, {0.0}}));  // what stands behind the last bag is in none
@@ -234,9 +234,7 @@ TEST_CASE("bags scale gradients by frequency and shorten rows like embeddings", 
   const Tensor x = table(), words = {{3, 7, 3}, {3, 39, 7}};
   const auto gradient = [&](bool scaled) {
     return weighed_gradient(
-        [&](const Tensor& t) {
-          return embedding_bag(words, t, {.mode = BagMode::sum, .scale_by_frequency = scaled});
-        },
+        [&](const Tensor& t) { return embedding_bag(words, t, {.mode = BagMode::sum, .scale_by_frequency = scaled}); },
         x);
   };
   Tensor counts = ones({40, 1}, {.dtype = DType::float64});

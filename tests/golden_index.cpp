@@ -55,8 +55,7 @@ Tensors embeddings(const GoldenCall& c) {
 }
 
 Tensors bags(const GoldenCall& c) {
-  const std::map<std::string, BagMode> modes = {
-      {"sum", BagMode::sum}, {"mean", BagMode::mean}, {"max", BagMode::max}};
+  const std::map<std::string, BagMode> modes = {{"sum", BagMode::sum}, {"mean", BagMode::mean}, {"max", BagMode::max}};
   EmbeddingBagOptions options;
   if (c.is_tensor(2)) options.offsets = c.tensor(2);
   options.mode = modes.at(c.count() > 3 ? c.arg(3).get<std::string>() : c.option<std::string>("mode", "mean"));

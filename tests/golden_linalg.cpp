@@ -91,15 +91,14 @@ const GoldenOps norm_ops = {
      }},
     {"cosine_similarity",
      [](const GoldenCall& c) {
-       return Tensors{cosine_similarity(c.tensor(0), c.tensor(1),
-                                        {.axis = c.option("dim", 1), .epsilon = c.option("eps", 1e-8)})};
+       return Tensors{
+           cosine_similarity(c.tensor(0), c.tensor(1), {.axis = c.option("dim", 1), .epsilon = c.option("eps", 1e-8)})};
      }},
     {"pairwise_distance",
      [](const GoldenCall& c) {
-       return Tensors{pairwise_distance(c.tensor(0), c.tensor(1),
-                                        {.p = c.option("p", 2.0),
-                                         .epsilon = c.option("eps", 1e-6),
-                                         .keepdims = c.option("keepdim", false)})};
+       return Tensors{pairwise_distance(
+           c.tensor(0), c.tensor(1),
+           {.p = c.option("p", 2.0), .epsilon = c.option("eps", 1e-6), .keepdims = c.option("keepdim", false)})};
      }},
 };
 

@@ -26,22 +26,18 @@ int class_axis(const GoldenCall& c) { return c.tensor(0).rank() == 1 ? 0 : 1; }
 
 const GoldenOps element_ops = {
     {"mse_loss",
-     [](const GoldenCall& c) {
-       return Tensors{mse_loss(c.tensor(0), c.tensor(1), {.reduction = reduction_of(c)})};
-     }},
+     [](const GoldenCall& c) { return Tensors{mse_loss(c.tensor(0), c.tensor(1), {.reduction = reduction_of(c)})}; }},
     {"l1_loss",
-     [](const GoldenCall& c) {
-       return Tensors{l1_loss(c.tensor(0), c.tensor(1), {.reduction = reduction_of(c)})};
-     }},
+     [](const GoldenCall& c) { return Tensors{l1_loss(c.tensor(0), c.tensor(1), {.reduction = reduction_of(c)})}; }},
     {"smooth_l1_loss",
      [](const GoldenCall& c) {
-       return Tensors{smooth_l1_loss(c.tensor(0), c.tensor(1),
-                                     {.beta = c.option("beta", 1.0), .reduction = reduction_of(c)})};
+       return Tensors{
+           smooth_l1_loss(c.tensor(0), c.tensor(1), {.beta = c.option("beta", 1.0), .reduction = reduction_of(c)})};
      }},
     {"huber_loss",
      [](const GoldenCall& c) {
-       return Tensors{huber_loss(c.tensor(0), c.tensor(1),
-                                 {.delta = c.option("delta", 1.0), .reduction = reduction_of(c)})};
+       return Tensors{
+           huber_loss(c.tensor(0), c.tensor(1), {.delta = c.option("delta", 1.0), .reduction = reduction_of(c)})};
      }},
     {"binary_cross_entropy",
      [](const GoldenCall& c) {
@@ -50,10 +46,9 @@ const GoldenOps element_ops = {
      }},
     {"binary_cross_entropy_with_logits",
      [](const GoldenCall& c) {
-       return Tensors{sigmoid_cross_entropy(c.tensor(0), c.tensor(1),
-                                            {.pos_weight = tensor_of(c, "pos_weight"),
-                                             .weight = tensor_of(c, "weight"),
-                                             .reduction = reduction_of(c)})};
+       return Tensors{sigmoid_cross_entropy(
+           c.tensor(0), c.tensor(1),
+           {.pos_weight = tensor_of(c, "pos_weight"), .weight = tensor_of(c, "weight"), .reduction = reduction_of(c)})};
      }},
     {"kl_div",
      [](const GoldenCall& c) {
@@ -131,21 +126,20 @@ const GoldenOps margin_ops = {
      }},
     {"gaussian_nll_loss",
      [](const GoldenCall& c) {
-       return Tensors{gaussian_nll_loss(c.tensor(0), c.tensor(1), c.tensor(2),
-                                        {.full = c.option("full", false),
-                                         .epsilon = c.option("eps", 1e-6),
-                                         .reduction = reduction_of(c)})};
+       return Tensors{gaussian_nll_loss(
+           c.tensor(0), c.tensor(1), c.tensor(2),
+           {.full = c.option("full", false), .epsilon = c.option("eps", 1e-6), .reduction = reduction_of(c)})};
      }},
 };
 
 }  // namespace
 
 TEST_CASE("losses of elements give PyTorch's values and gradients", "[golden]") {
-  run_goldens("losses of elements",
-              {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
-               "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "soft_margin_loss",
-               "hinge_embedding_loss"},
-              element_ops);
+  run_goldens(
+      "losses of elements",
+      {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
+       "binary_cross_entropy_with_logits", "kl_div", "poisson_nll_loss", "soft_margin_loss", "hinge_embedding_loss"},
+      element_ops);
 }
 
 TEST_CASE("losses over classes give PyTorch's values and gradients", "[golden]") {

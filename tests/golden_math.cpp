@@ -71,9 +71,7 @@ const GoldenOps activation_ops = {
 const GoldenOps structured_ops = {
     {"glu", [](const GoldenCall& c) { return std::vector<Tensor>{glu(c.tensor(0), c.option("dim", -1))}; }},
     {"pixel_shuffle",
-     [](const GoldenCall& c) {
-       return std::vector<Tensor>{pixel_shuffle(c.tensor(0), c.arg(1).get<std::int64_t>())};
-     }},
+     [](const GoldenCall& c) { return std::vector<Tensor>{pixel_shuffle(c.tensor(0), c.arg(1).get<std::int64_t>())}; }},
     {"pixel_unshuffle",
      [](const GoldenCall& c) {
        return std::vector<Tensor>{pixel_unshuffle(c.tensor(0), c.arg(1).get<std::int64_t>())};

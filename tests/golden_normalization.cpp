@@ -54,9 +54,8 @@ const GoldenOps ops = {
      }},
     {"local_response_norm",
      [](const GoldenCall& c) {
-       const ResponseNormOptions options{.alpha = argument(c, 2, "alpha", 1e-4),
-                                         .beta = argument(c, 3, "beta", 0.75),
-                                         .k = argument(c, 4, "k", 1.0)};
+       const ResponseNormOptions options{
+           .alpha = argument(c, 2, "alpha", 1e-4), .beta = argument(c, 3, "beta", 0.75), .k = argument(c, 4, "k", 1.0)};
        return Tensors{local_response_norm(c.tensor(0), argument(c, 1, "size", std::int64_t{1}), options)};
      }},
 };

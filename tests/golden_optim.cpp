@@ -202,10 +202,10 @@ bool run_asgd(const Run& run) {
 }
 
 const std::map<std::string, bool (*)(const Run&)> optimizers = {
-    {"optim.SGD", run_sgd},           {"optim.Adam", run_adam},       {"optim.AdamW", run_adamw},
-    {"optim.Adamax", run_adamax},     {"optim.NAdam", run_nadam},     {"optim.RAdam", run_radam},
-    {"optim.RMSprop", run_rmsprop},   {"optim.Adagrad", run_adagrad}, {"optim.Adadelta", run_adadelta},
-    {"optim.Rprop", run_rprop},       {"optim.ASGD", run_asgd},
+    {"optim.SGD", run_sgd},         {"optim.Adam", run_adam},       {"optim.AdamW", run_adamw},
+    {"optim.Adamax", run_adamax},   {"optim.NAdam", run_nadam},     {"optim.RAdam", run_radam},
+    {"optim.RMSprop", run_rmsprop}, {"optim.Adagrad", run_adagrad}, {"optim.Adadelta", run_adadelta},
+    {"optim.Rprop", run_rprop},     {"optim.ASGD", run_asgd},
 };
 
 // --- training runs ---------------------------------------------------------------------------------------------
@@ -225,8 +225,8 @@ struct Training {
   void expect(const Tensor& actual, const std::string& key, bool turned, double scale = 0) {
     INFO(key);
     const Tensor expected = turned ? transpose(stored(key)) : stored(key);
-    const bool tiny = actual.shape() == expected.shape() &&
-                      number(max(abs(actual - expected))) <= tolerance::golden64 * scale;
+    const bool tiny =
+        actual.shape() == expected.shape() && number(max(abs(actual - expected))) <= tolerance::golden64 * scale;
     expect(tiny || close(actual, expected, tolerance::golden64));
   }
 };

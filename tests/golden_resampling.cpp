@@ -35,8 +35,7 @@ Tensors interpolated(const GoldenCall& c) {
   if (is_given(c, "size")) options.size = sizes_of(c.option("size"));
   if (is_given(c, "scale_factor")) {
     const Json& factor = c.option("scale_factor");
-    options.scale_factor =
-        factor.is_array() ? Scales(factor.get<std::vector<double>>()) : Scales(factor.get<double>());
+    options.scale_factor = factor.is_array() ? Scales(factor.get<std::vector<double>>()) : Scales(factor.get<double>());
   }
   options.mode = modes.at(c.option<std::string>("mode", "nearest"));
   options.align_corners = is_set(c, "align_corners");
@@ -48,9 +47,8 @@ Tensors interpolated(const GoldenCall& c) {
 Tensors sampled(const GoldenCall& c) {
   static const std::map<std::string, SampleMode> modes = {
       {"bilinear", SampleMode::linear}, {"nearest", SampleMode::nearest}, {"bicubic", SampleMode::cubic}};
-  static const std::map<std::string, SamplePadding> paddings = {{"zeros", SamplePadding::zeros},
-                                                                {"border", SamplePadding::border},
-                                                                {"reflection", SamplePadding::reflection}};
+  static const std::map<std::string, SamplePadding> paddings = {
+      {"zeros", SamplePadding::zeros}, {"border", SamplePadding::border}, {"reflection", SamplePadding::reflection}};
   return {grid_sample(c.tensor(0), c.tensor(1),
                       {.mode = modes.at(c.option<std::string>("mode", "bilinear")),
                        .padding = paddings.at(c.option<std::string>("padding_mode", "zeros")),
@@ -70,8 +68,8 @@ Tensors unfolded(const GoldenCall& c) {
   return {unfold(c.tensor(0), sizes_of(c.option("kernel_size")), unfold_options(c))};
 }
 Tensors folded(const GoldenCall& c) {
-  return {fold(c.tensor(0), two_sizes_of(c.option("output_size")), sizes_of(c.option("kernel_size")),
-               unfold_options(c))};
+  return {
+      fold(c.tensor(0), two_sizes_of(c.option("output_size")), sizes_of(c.option("kernel_size")), unfold_options(c))};
 }
 
 const GoldenOps interpolation_ops = {{"interpolate", interpolated}};

@@ -58,10 +58,9 @@ void add_dropout(std::vector<GradientCase>& cases) {
 // --- embeddings ------------------------------------------------------------------------------------------------
 
 void add_embedding(std::vector<GradientCase>& cases) {
-  const std::pair<const char*, Tensor> lookups[] = {
-      {"rows that repeat", Tensor{{3, 0}, {3, 3}}},
-      {"one row", Tensor(2)},
-      {"no rows", zeros({0}, {.dtype = DType::int64})}};
+  const std::pair<const char*, Tensor> lookups[] = {{"rows that repeat", Tensor{{3, 0}, {3, 3}}},
+                                                    {"one row", Tensor(2)},
+                                                    {"no rows", zeros({0}, {.dtype = DType::int64})}};
   for (const auto& [usage, words] : lookups)
     cases.push_back({"embedding",
                      usage,
@@ -102,11 +101,10 @@ void add_bags(std::vector<GradientCase>& cases) {
     const char* const kinds[] = {"with an empty bag", "with padding", "padding, the last offset, and one word more",
                                  "no bags"};
     for (std::size_t i = 0; i < 4; ++i)
-      cases.push_back(
-          {"embedding_bag",
-           usage + ", " + kinds[i],
-           [words, o = options[i]](const Tensors& in) { return square(embedding_bag(words, in[0], o)); },
-           {random({5, 3}, 222)}});
+      cases.push_back({"embedding_bag",
+                       usage + ", " + kinds[i],
+                       [words, o = options[i]](const Tensors& in) { return square(embedding_bag(words, in[0], o)); },
+                       {random({5, 3}, 222)}});
   }
   for (const bool padded : {false, true})
     cases.push_back({"embedding_bag",
@@ -135,12 +133,11 @@ void add_bilinear(std::vector<GradientCase>& cases) {
     const Tensor x1 = expand_dims(random(leading, 231), -1) * random({3}, 232);
     const Tensor x2 = expand_dims(random(leading, 233), -1) * random({2}, 234);
     for (const bool biased : {true, false})
-      cases.push_back({"bilinear",
-                       "leading axes " + to_string(leading) + (biased ? "" : ", no bias"),
-                       [biased](const Tensors& in) {
-                         return square(bilinear(in[0], in[1], in[2], biased ? in[3] : Tensor()));
-                       },
-                       {x1, x2, random({5, 3, 2}, 235), random({5}, 236)}});
+      cases.push_back(
+          {"bilinear",
+           "leading axes " + to_string(leading) + (biased ? "" : ", no bias"),
+           [biased](const Tensors& in) { return square(bilinear(in[0], in[1], in[2], biased ? in[3] : Tensor())); },
+           {x1, x2, random({5, 3, 2}, 235), random({5}, 236)}});
   }
   cases.push_back({"bilinear",
                    "one tensor twice",
@@ -164,9 +161,10 @@ void add_activations(std::vector<GradientCase>& cases) {
                      "axis " + std::to_string(axis),
                      [axis](const Tensors& in) { return square(maxout(in[0], 2, axis)); },
                      {random({2, 4, 6}, 251)}});
-  cases.push_back(
-      {"maxout", "a transposed tensor", [](const Tensors& in) { return square(maxout(transpose(in[0]), 3)); },
-       {random({6, 4}, 252)}});
+  cases.push_back({"maxout",
+                   "a transposed tensor",
+                   [](const Tensors& in) { return square(maxout(transpose(in[0]), 3)); },
+                   {random({6, 4}, 252)}});
   cases.push_back(
       {"maxout", "of no rows", [](const Tensors& in) { return square(maxout(in[0], 2)); }, {random({0, 4}, 253)}});
   cases.push_back({"prelu",
@@ -181,9 +179,13 @@ void add_activations(std::vector<GradientCase>& cases) {
 }
 
 void add_regularizers(std::vector<GradientCase>& cases) {
-  cases.push_back({"abs", "nn::l1_penalty", [](const Tensors& in) { return nn::l1_penalty(in, 0.3); },
+  cases.push_back({"abs",
+                   "nn::l1_penalty",
+                   [](const Tensors& in) { return nn::l1_penalty(in, 0.3); },
                    {random({3, 2}, 261), random({4}, 262)}});
-  cases.push_back({"square", "nn::l2_penalty", [](const Tensors& in) { return nn::l2_penalty(in, 0.3); },
+  cases.push_back({"square",
+                   "nn::l2_penalty",
+                   [](const Tensors& in) { return nn::l2_penalty(in, 0.3); },
                    {random({3, 2}, 263), random({4}, 264)}});
   for (const auto direction : {nn::regularizer::Direction::rows, nn::regularizer::Direction::columns})
     for (const Shape& shape : {Shape{3, 4}, Shape{1, 4}})

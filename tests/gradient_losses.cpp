@@ -28,15 +28,11 @@ const Pair pairs[] = {
     {"l1_loss", "mean", [](const Tensor& x, const Tensor& t) { return l1_loss(x, t); }, wide, wide},
     {"smooth_l1_loss", "mean", [](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t); }, wide, wide},
     {"smooth_l1_loss", "a narrow parabola",
-     [](const Tensor& x, const Tensor& t) {
-       return smooth_l1_loss(x, t, {.beta = 0.3, .reduction = Reduction::none});
-     },
+     [](const Tensor& x, const Tensor& t) { return smooth_l1_loss(x, t, {.beta = 0.3, .reduction = Reduction::none}); },
      wide, wide},
     {"huber_loss", "mean", [](const Tensor& x, const Tensor& t) { return huber_loss(x, t); }, wide, wide},
     {"huber_loss", "a wide parabola",
-     [](const Tensor& x, const Tensor& t) {
-       return huber_loss(x, t, {.delta = 1.7, .reduction = Reduction::none});
-     },
+     [](const Tensor& x, const Tensor& t) { return huber_loss(x, t, {.delta = 1.7, .reduction = Reduction::none}); },
      wide, wide},
     {"log_cosh_loss", "mean", [](const Tensor& x, const Tensor& t) { return log_cosh_loss(x, t); }, wide, wide},
     {"binary_cross_entropy", "mean", [](const Tensor& x, const Tensor& t) { return binary_cross_entropy(x, t); }, share,
@@ -50,24 +46,24 @@ const Pair pairs[] = {
      wide, share},
     {"kl_div", "mean", [](const Tensor& x, const Tensor& t) { return kl_div(x, t); }, log_share, share},
     {"kl_div", "of logarithms, over the batch",
-     [](const Tensor& x, const Tensor& t) {
-       return kl_div(x, t, {.log_target = true, .batch_mean = true});
-     },
-     log_share, log_share},
-    {"poisson_nll_loss", "of a logarithm", [](const Tensor& x, const Tensor& t) { return poisson_nll_loss(x, t); },
-     wide, {0.1, 3}},
-    {"poisson_nll_loss", "of a rate, with Stirling's terms",
-     [](const Tensor& x, const Tensor& t) {
-       return poisson_nll_loss(x, t, {.log_input = false, .full = true});
-     },
-     {0.5, 3}, {1.2, 4}},
+     [](const Tensor& x, const Tensor& t) { return kl_div(x, t, {.log_target = true, .batch_mean = true}); }, log_share,
+     log_share},
+    {"poisson_nll_loss",
+     "of a logarithm",
+     [](const Tensor& x, const Tensor& t) { return poisson_nll_loss(x, t); },
+     wide,
+     {0.1, 3}},
+    {"poisson_nll_loss",
+     "of a rate, with Stirling's terms",
+     [](const Tensor& x, const Tensor& t) { return poisson_nll_loss(x, t, {.log_input = false, .full = true}); },
+     {0.5, 3},
+     {1.2, 4}},
     {"poisson_nll_loss", "of few",
      [](const Tensor& x, const Tensor& t) { return poisson_nll_loss(x, t, {.full = true}); }, wide, share},
     {"hinge_loss", "mean", [](const Tensor& x, const Tensor& t) { return hinge_loss(x, t); }, wide, wide},
     {"squared_hinge_loss", "mean", [](const Tensor& x, const Tensor& t) { return squared_hinge_loss(x, t); }, wide,
      wide},
-    {"soft_margin_loss", "mean", [](const Tensor& x, const Tensor& t) { return soft_margin_loss(x, t); }, wide,
-     wide},
+    {"soft_margin_loss", "mean", [](const Tensor& x, const Tensor& t) { return soft_margin_loss(x, t); }, wide, wide},
 };
 
 void add_pairs(std::vector<GradientCase>& cases) {
@@ -93,12 +89,11 @@ void add_pairs(std::vector<GradientCase>& cases) {
 
 void add_options(std::vector<GradientCase>& cases) {
   for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum})
-    cases.push_back({"mse_loss",
-                     "weighted, reduction " + std::to_string(static_cast<int>(reduction)),
-                     [reduction](const Tensors& in) {
-                       return mse_loss(in[0], in[1], {.weight = in[2], .reduction = reduction});
-                     },
-                     {random({3, 4}, 85), random({3, 4}, 86), random({3, 1}, 87)}});
+    cases.push_back(
+        {"mse_loss",
+         "weighted, reduction " + std::to_string(static_cast<int>(reduction)),
+         [reduction](const Tensors& in) { return mse_loss(in[0], in[1], {.weight = in[2], .reduction = reduction}); },
+         {random({3, 4}, 85), random({3, 4}, 86), random({3, 1}, 87)}});
   cases.push_back({"mse_loss",
                    "with itself squared",
                    [](const Tensors& in) { return mse_loss(square(in[0]), in[0]); },
@@ -107,12 +102,11 @@ void add_options(std::vector<GradientCase>& cases) {
                    "of nothing",
                    [](const Tensors& in) { return mse_loss(in[0], in[1], {.reduction = Reduction::sum}); },
                    {random({0, 3}, 89), random({0, 3}, 89)}});
-  cases.push_back({"sigmoid_cross_entropy",
-                   "all weights",
-                   [](const Tensors& in) {
-                     return sigmoid_cross_entropy(in[0], in[1], {.pos_weight = in[2], .weight = in[3]});
-                   },
-                   {random({3, 4}, 90), random_in(0, 1, {3, 4}, DType::float64, 91), random({4}, 92), random({}, 93)}});
+  cases.push_back(
+      {"sigmoid_cross_entropy",
+       "all weights",
+       [](const Tensors& in) { return sigmoid_cross_entropy(in[0], in[1], {.pos_weight = in[2], .weight = in[3]}); },
+       {random({3, 4}, 90), random_in(0, 1, {3, 4}, DType::float64, 91), random({4}, 92), random({}, 93)}});
   const Tensor signs = {{1.0, -1.0, 1.0}, {-1.0, 0.0, -1.0}};
   cases.push_back({"hinge_embedding_loss",
                    "both signs, and neither",
@@ -156,8 +150,8 @@ void add_softmax(std::vector<GradientCase>& cases) {
 void add_cross_entropy(std::vector<GradientCase>& cases) {
   for (const double smoothing : {0.0, 0.2})
     for (const Reduction reduction : {Reduction::none, Reduction::mean, Reduction::sum}) {
-      const std::string usage = "smoothing " + std::to_string(smoothing) + ", reduction " +
-                                std::to_string(static_cast<int>(reduction));
+      const std::string usage =
+          "smoothing " + std::to_string(smoothing) + ", reduction " + std::to_string(static_cast<int>(reduction));
       cases.push_back({"cross_entropy",
                        usage,
                        [=](const Tensors& in) {
@@ -167,21 +161,17 @@ void add_cross_entropy(std::vector<GradientCase>& cases) {
       cases.push_back({"cross_entropy",
                        usage + ", weighted, with ignored labels, classes in the middle",
                        [=](const Tensors& in) {
-                         return cross_entropy(in[0], with_gaps(),
-                                              {.class_weight = in[1],
-                                               .label_smoothing = smoothing,
-                                               .axis = 1,
-                                               .reduction = reduction});
+                         return cross_entropy(
+                             in[0], with_gaps(),
+                             {.class_weight = in[1], .label_smoothing = smoothing, .axis = 1, .reduction = reduction});
                        },
                        {random({3, 4, 2}, 100), class_weight()}});
       cases.push_back({"cross_entropy",
                        usage + ", of probabilities",
                        [=](const Tensors& in) {
-                         return cross_entropy(in[0], in[1],
-                                              {.class_weight = in[2],
-                                               .label_smoothing = smoothing,
-                                               .axis = 1,
-                                               .reduction = reduction});
+                         return cross_entropy(
+                             in[0], in[1],
+                             {.class_weight = in[2], .label_smoothing = smoothing, .axis = 1, .reduction = reduction});
                        },
                        {random({3, 4, 2}, 101), random_in(0.1, 1, {3, 4, 2}, DType::float64, 102), class_weight()}});
     }
@@ -189,12 +179,11 @@ void add_cross_entropy(std::vector<GradientCase>& cases) {
 
 void add_classes(std::vector<GradientCase>& cases) {
   for (const int axis : {1, -1})
-    cases.push_back({"nll_loss",
-                     "classes on axis " + std::to_string(axis),
-                     [=](const Tensors& in) {
-                       return nll_loss(in[0], with_gaps(), {.class_weight = in[1], .axis = axis});
-                     },
-                     {random(axis == 1 ? Shape{3, 4, 2} : Shape{3, 2, 4}, 103), class_weight()}});
+    cases.push_back(
+        {"nll_loss",
+         "classes on axis " + std::to_string(axis),
+         [=](const Tensors& in) { return nll_loss(in[0], with_gaps(), {.class_weight = in[1], .axis = axis}); },
+         {random(axis == 1 ? Shape{3, 4, 2} : Shape{3, 2, 4}, 103), class_weight()}});
   for (const int p : {1, 2})
     cases.push_back({"multi_margin_loss",
                      "power " + std::to_string(p),
@@ -223,8 +212,7 @@ void add_vectors(std::vector<GradientCase>& cases) {
   cases.push_back({"cosine_embedding_loss",
                    "both signs",
                    [signs](const Tensors& in) {
-                     return cosine_embedding_loss(in[0], in[1], signs,
-                                                  {.margin = -0.9, .reduction = Reduction::none});
+                     return cosine_embedding_loss(in[0], in[1], signs, {.margin = -0.9, .reduction = Reduction::none});
                    },
                    {a, b}});
   cases.push_back({"cosine_similarity",

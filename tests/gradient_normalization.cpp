@@ -25,10 +25,8 @@ void add_rows(std::vector<GradientCase>& cases) {
                    "rows of 4",
                    [](const Tensors& in) { return layer_norm(in[0], 1, in[1], in[2]); },
                    {random({3, 4}, 301), random({4}, 302), random({4}, 303)}});
-  cases.push_back({"layer_norm",
-                   "nothing but x",
-                   [](const Tensors& in) { return layer_norm(in[0]); },
-                   {random({2, 5}, 304)}});
+  cases.push_back(
+      {"layer_norm", "nothing but x", [](const Tensors& in) { return layer_norm(in[0]); }, {random({2, 5}, 304)}});
   cases.push_back({"layer_norm",
                    "a weight alone",
                    [](const Tensors& in) { return layer_norm(in[0], {4}, in[1]); },
@@ -39,7 +37,9 @@ void add_rows(std::vector<GradientCase>& cases) {
                    {random({3, 4}, 307), random({4}, 308)}});
   cases.push_back({"layer_norm",
                    "two axes, by their sizes",
-                   [](const Tensors& in) { return layer_norm(in[0], {3, 4}, in[1], in[2]); },
+                   [](const Tensors& in) {
+                     return layer_norm(in[0], {3, 4}, in[1], in[2]);
+                   },
                    {random({2, 3, 4}, 309), random({3, 4}, 310), random({3, 4}, 311)}});
   cases.push_back({"layer_norm",
                    "all axes",
@@ -61,7 +61,9 @@ void add_rows(std::vector<GradientCase>& cases) {
                    {random({4, 3}, 320), random({4, 2}, 321)}});
   cases.push_back({"layer_norm",
                    "a stretched row",
-                   [](const Tensors& in) { return square(layer_norm(broadcast_to(in[0], {3, 4}), 1, in[1])); },
+                   [](const Tensors& in) {
+                     return square(layer_norm(broadcast_to(in[0], {3, 4}), 1, in[1]));
+                   },
                    {random({4}, 322), random({4}, 323)}});
   cases.push_back({"layer_norm",
                    "no rows",
@@ -105,19 +107,19 @@ void add_given_statistics(std::vector<GradientCase>& cases) {
                      [](const Tensors& in) { return square(batch_norm(in[0], in[1], in[2])); },
                      {random(shape, 346), random({3}, 347), positive({3}, 348)}});
   }
-  cases.push_back({"batch_norm",
-                   "as a layer at rest",
-                   [](const Tensors& in) {
-                     nn::BatchNorm2d layer{{.channels = 3, .dtype = DType::float64}};
-                     put(layer.running_mean, in[1]);
-                     put(layer.running_var, in[2]);
-                     put(layer.weight, in[3]);
-                     put(layer.bias, in[4]);
-                     layer.set_training(false);
-                     return layer(in[0]);
-                   },
-                   {random({2, 3, 2, 2}, 349), random({3}, 350), positive({3}, 351), random({3}, 352),
-                    random({3}, 353)}});
+  cases.push_back(
+      {"batch_norm",
+       "as a layer at rest",
+       [](const Tensors& in) {
+         nn::BatchNorm2d layer{{.channels = 3, .dtype = DType::float64}};
+         put(layer.running_mean, in[1]);
+         put(layer.running_var, in[2]);
+         put(layer.weight, in[3]);
+         put(layer.bias, in[4]);
+         layer.set_training(false);
+         return layer(in[0]);
+       },
+       {random({2, 3, 2, 2}, 349), random({3}, 350), positive({3}, 351), random({3}, 352), random({3}, 353)}});
 }
 
 void add_batch_statistics(std::vector<GradientCase>& cases) {
@@ -192,33 +194,28 @@ void add_groups(std::vector<GradientCase>& cases) {
                    "with weight and bias",
                    [](const Tensors& in) { return instance_norm(in[0], in[1], in[2]); },
                    {random({2, 3, 5}, 393), random({3}, 394), random({3}, 395)}});
-  cases.push_back({"instance_norm",
-                   "images",
-                   [](const Tensors& in) { return instance_norm(in[0]); },
-                   {random({2, 2, 3, 3}, 396)}});
-  cases.push_back({"instance_norm",
-                   "as a layer",
-                   [](const Tensors& in) {
-                     nn::InstanceNorm1d layer{{.channels = 3,
-                                               .weight = true,
-                                               .bias = true,
-                                               .track_running_stats = true,
-                                               .dtype = DType::float64}};
-                     put(layer.weight, in[1]);
-                     put(layer.bias, in[2]);
-                     return layer(in[0]);
-                   },
-                   {random({2, 3, 5}, 397), random({3}, 398), random({3}, 399)}});
+  cases.push_back(
+      {"instance_norm", "images", [](const Tensors& in) { return instance_norm(in[0]); }, {random({2, 2, 3, 3}, 396)}});
+  cases.push_back(
+      {"instance_norm",
+       "as a layer",
+       [](const Tensors& in) {
+         nn::InstanceNorm1d layer{
+             {.channels = 3, .weight = true, .bias = true, .track_running_stats = true, .dtype = DType::float64}};
+         put(layer.weight, in[1]);
+         put(layer.bias, in[2]);
+         return layer(in[0]);
+       },
+       {random({2, 3, 5}, 397), random({3}, 398), random({3}, 399)}});
 }
 
 void add_others(std::vector<GradientCase>& cases) {
   for (const std::int64_t size : {1, 2, 3, 4, 20})
-    cases.push_back({"local_response_norm",
-                     std::to_string(size) + " channels",
-                     [size](const Tensors& in) {
-                       return local_response_norm(in[0], size, {.alpha = 0.7, .beta = 0.6, .k = 1.5});
-                     },
-                     {random({2, 5, 3}, 401)}});
+    cases.push_back(
+        {"local_response_norm",
+         std::to_string(size) + " channels",
+         [size](const Tensors& in) { return local_response_norm(in[0], size, {.alpha = 0.7, .beta = 0.6, .k = 1.5}); },
+         {random({2, 5, 3}, 401)}});
   cases.push_back({"local_response_norm",
                    "no places",
                    [](const Tensors& in) { return local_response_norm(in[0], 3); },
@@ -234,7 +231,9 @@ void add_others(std::vector<GradientCase>& cases) {
                      {positive({3, 4}, 403)}});
   cases.push_back({"normalize",
                    "two axes",
-                   [](const Tensors& in) { return normalize(in[0], 2, {0, 2}); },
+                   [](const Tensors& in) {
+                     return normalize(in[0], 2, {0, 2});
+                   },
                    {positive({2, 3, 2}, 404)}});
   cases.push_back({"normalize",
                    "shorter than epsilon",

@@ -39,9 +39,7 @@ const Use rows_1d[] = {
      [](const Tensor& x) { return square(max_pool1d(transpose(x, 0, 1), 2, {.stride = 1})) + 1; }},
     {"max_pool1d", "as a module", [](const Tensor& x) { return square(nn::MaxPool1d(3, {.ceil = true})(x)); }},
     {"max_pool1d_with_indices", "SAME",
-     [](const Tensor& x) {
-       return square(max_pool1d_with_indices(x, 4, {.stride = 3, .padding = nn::same}).values);
-     }},
+     [](const Tensor& x) { return square(max_pool1d_with_indices(x, 4, {.stride = 3, .padding = nn::same}).values); }},
     {"max_unpool1d", "windows of 3",
      [](const Tensor& x) {
        const MaxPoolResult pooled = max_pool1d_with_indices(x, 3);
@@ -90,7 +88,10 @@ const Use rows_2d[] = {
        return square(max_pool2d(broadcast_to(narrow(x, 1, 0, 1), {2, 2, 5, 6}), 2));
      }},
     {"max_pool2d", "an empty batch", [](const Tensor& x) { return square(max_pool2d(narrow(x, 0, 0, 0), 2)); }},
-    {"max_pool2d", "as a module", [](const Tensor& x) { return square(nn::MaxPool2d({2, 3})(x)); }},
+    {"max_pool2d", "as a module",
+     [](const Tensor& x) {
+       return square(nn::MaxPool2d({2, 3})(x));
+     }},
     {"max_pool2d_with_indices", "windows of 2 x 2",
      [](const Tensor& x) { return square(max_pool2d_with_indices(x, 2).values); }},
     {"max_unpool2d", "a larger size",
@@ -107,7 +108,10 @@ const Use rows_2d[] = {
      }},
     {"avg_pool2d", "an empty batch", [](const Tensor& x) { return square(avg_pool2d(narrow(x, 0, 0, 0), 2)); }},
     {"lp_pool2d", "cubes", [](const Tensor& x) { return lp_pool2d(exp(x * 0.1), 3, 2); }},
-    {"lp_pool2d", "as a module", [](const Tensor& x) { return nn::LpPool2d(2, {3, 2}, {.stride = 2})(x); }},
+    {"lp_pool2d", "as a module",
+     [](const Tensor& x) {
+       return nn::LpPool2d(2, {3, 2}, {.stride = 2})(x);
+     }},
     {"adaptive_avg_pool2d", "3 x 4 of 5 x 6",
      [](const Tensor& x) {
        return square(adaptive_avg_pool2d(x, {3, 4}));

@@ -33,8 +33,8 @@ void add_interpolation(std::vector<GradientCase>& cases) {
     const std::string usage = corners ? " with aligned corners" : "";
     row("linear, longer" + usage, {.size = 8, .mode = Mode::linear, .align_corners = corners}, line);
     row("linear, shorter" + usage, {.size = 3, .mode = Mode::linear, .align_corners = corners}, line);
-    row("linear, by factors" + usage,
-        {.scale_factor = {2, 1.3}, .mode = Mode::linear, .align_corners = corners}, image);
+    row("linear, by factors" + usage, {.scale_factor = {2, 1.3}, .mode = Mode::linear, .align_corners = corners},
+        image);
     row("linear, 3 axes" + usage, {.size = {3, 2, 4}, .mode = Mode::linear, .align_corners = corners}, volume);
     row("cubic" + usage, {.size = {5, 3}, .mode = Mode::cubic, .align_corners = corners}, image);
     row("cubic, transposed" + usage, {.scale_factor = 1.5, .mode = Mode::cubic, .align_corners = corners},
@@ -52,7 +52,8 @@ void add_interpolation(std::vector<GradientCase>& cases) {
   row("recomputed", {.scale_factor = 1.7, .mode = Mode::linear, .recompute_scale_factor = true}, line);
   row("of nothing", {.scale_factor = 2, .mode = Mode::linear}, zeros({0, 2, 3}, {.dtype = DType::float64}));
   const nn::Upsample upsample{{.scale_factor = 2, .mode = Mode::linear}};
-  add(cases, "interpolate", "the module Upsample", [upsample](const Tensor& x) { return upsample(x); }, image);
+  add(
+      cases, "interpolate", "the module Upsample", [upsample](const Tensor& x) { return upsample(x); }, image);
 }
 
 /// Coordinates of grid_sample for places of axes of these sizes, columns first.
@@ -98,24 +99,39 @@ void add_samples(std::vector<GradientCase>& cases) {
 
 void add_maps(std::vector<GradientCase>& cases) {
   const Tensor flat = random({2, 2, 3}, 321), deep = random({1, 3, 4}, 322);
-  add(cases, "affine_grid", "in the plane", [](const Tensor& x) { return affine_grid(x, {2, 1, 2, 3}); }, flat);
-  add(cases, "affine_grid", "in space, with aligned corners",
-      [](const Tensor& x) { return affine_grid(x, {1, 1, 2, 1, 3}, {.align_corners = true}); }, deep);
+  add(
+      cases, "affine_grid", "in the plane",
+      [](const Tensor& x) {
+        return affine_grid(x, {2, 1, 2, 3});
+      },
+      flat);
+  add(
+      cases, "affine_grid", "in space, with aligned corners",
+      [](const Tensor& x) {
+        return affine_grid(x, {1, 1, 2, 1, 3}, {.align_corners = true});
+      },
+      deep);
 
-  add(cases, "pixel_shuffle", "a batch", [](const Tensor& x) { return pixel_shuffle(x, 2); },
+  add(
+      cases, "pixel_shuffle", "a batch", [](const Tensor& x) { return pixel_shuffle(x, 2); },
       random({2, 4, 1, 2}, 323));
-  add(cases, "pixel_shuffle", "no batch", [](const Tensor& x) { return pixel_shuffle(x, 3); }, random({9, 1, 2}, 324));
-  add(cases, "pixel_unshuffle", "transposed", [](const Tensor& x) { return pixel_unshuffle(transpose(x, -1, -2), 2); },
+  add(
+      cases, "pixel_shuffle", "no batch", [](const Tensor& x) { return pixel_shuffle(x, 3); }, random({9, 1, 2}, 324));
+  add(
+      cases, "pixel_unshuffle", "transposed", [](const Tensor& x) { return pixel_unshuffle(transpose(x, -1, -2), 2); },
       random({1, 2, 4, 2}, 325));
-  add(cases, "channel_shuffle", "3 groups", [](const Tensor& x) { return channel_shuffle(x, 3); },
+  add(
+      cases, "channel_shuffle", "3 groups", [](const Tensor& x) { return channel_shuffle(x, 3); },
       random({2, 6, 2}, 326));
-  add(cases, "pixel_shuffle", "the modules of pixels",
+  add(
+      cases, "pixel_shuffle", "the modules of pixels",
       [](const Tensor& x) { return nn::PixelUnshuffle(3)(nn::PixelShuffle(3)(x) * 2); }, random({1, 9, 1, 1}, 327));
 }
 
 void add_windows(std::vector<GradientCase>& cases) {
   const auto row = [&](const std::string& usage, const Sizes& kernel, const UnfoldOptions& options, const Tensor& x) {
-    add(cases, "unfold", usage, [=](const Tensor& in) { return unfold(in, kernel, options); }, x);
+    add(
+        cases, "unfold", usage, [=](const Tensor& in) { return unfold(in, kernel, options); }, x);
   };
   row("1 axis, strides", 3, {.stride = 2, .padding = 1}, random({2, 2, 6}, 331));
   row("2 axes, another padding on each side", {2, 3}, {.stride = {1, 2}, .padding = {{0, 1}, {2, 0}}},
@@ -123,13 +139,16 @@ void add_windows(std::vector<GradientCase>& cases) {
   row("2 axes, dilated, transposed", 2, {.dilation = {2, 1}}, transpose(random({1, 1, 3, 4}, 333), 2, 3));
   row("3 axes, the same size", {1, 2, 2}, {.padding = PaddingRule::same}, random({1, 1, 2, 2, 3}, 334));
   row("of nothing", 2, {}, zeros({0, 2, 3}, {.dtype = DType::float64}));
-  add(cases, "fold", "1 axis, overlapping", [](const Tensor& x) { return fold(x, 5, 3); }, random({2, 6, 3}, 335));
-  add(cases, "fold", "2 axes, strides and padding",
+  add(
+      cases, "fold", "1 axis, overlapping", [](const Tensor& x) { return fold(x, 5, 3); }, random({2, 6, 3}, 335));
+  add(
+      cases, "fold", "2 axes, strides and padding",
       [](const Tensor& x) {
         return fold(x, {4, 3}, {3, 2}, {.stride = {2, 1}, .padding = 1});
       },
       random({1, 6, 8}, 336));
-  add(cases, "fold", "3 axes, dilated",
+  add(
+      cases, "fold", "3 axes, dilated",
       [](const Tensor& x) {
         return fold(x, {2, 1, 4}, {1, 1, 2}, {.dilation = 2});
       },
@@ -138,17 +157,25 @@ void add_windows(std::vector<GradientCase>& cases) {
 
 void add_layouts(std::vector<GradientCase>& cases) {
   const Tensor x = random({2, 3, 1, 2}, 341);
-  add(cases, "nchw_from_nhwc", "an image", [](const Tensor& t) { return nchw_from_nhwc(t); }, x);
-  add(cases, "nhwc_from_nchw", "an image", [](const Tensor& t) { return nhwc_from_nchw(t); }, x);
-  add(cases, "conv_kernel_from_hwio", "2 axes", [](const Tensor& t) { return conv_kernel_from_hwio(t); }, x);
-  add(cases, "hwio_from_conv_kernel", "2 axes", [](const Tensor& t) { return hwio_from_conv_kernel(t); }, x);
-  add(cases, "conv_transpose_kernel_from_hwoi", "2 axes",
+  add(
+      cases, "nchw_from_nhwc", "an image", [](const Tensor& t) { return nchw_from_nhwc(t); }, x);
+  add(
+      cases, "nhwc_from_nchw", "an image", [](const Tensor& t) { return nhwc_from_nchw(t); }, x);
+  add(
+      cases, "conv_kernel_from_hwio", "2 axes", [](const Tensor& t) { return conv_kernel_from_hwio(t); }, x);
+  add(
+      cases, "hwio_from_conv_kernel", "2 axes", [](const Tensor& t) { return hwio_from_conv_kernel(t); }, x);
+  add(
+      cases, "conv_transpose_kernel_from_hwoi", "2 axes",
       [](const Tensor& t) { return conv_transpose_kernel_from_hwoi(t); }, x);
-  add(cases, "hwoi_from_conv_transpose_kernel", "2 axes",
+  add(
+      cases, "hwoi_from_conv_transpose_kernel", "2 axes",
       [](const Tensor& t) { return hwoi_from_conv_transpose_kernel(t); }, x);
-  add(cases, "depthwise_kernel_from_hwim", "2 axes", [](const Tensor& t) { return depthwise_kernel_from_hwim(t); }, x);
-  add(cases, "hwim_from_depthwise_kernel", "2 axes",
-      [](const Tensor& t) { return hwim_from_depthwise_kernel(t, 3); }, random({6, 1, 2, 1}, 342));
+  add(
+      cases, "depthwise_kernel_from_hwim", "2 axes", [](const Tensor& t) { return depthwise_kernel_from_hwim(t); }, x);
+  add(
+      cases, "hwim_from_depthwise_kernel", "2 axes", [](const Tensor& t) { return hwim_from_depthwise_kernel(t, 3); },
+      random({6, 1, 2, 1}, 342));
 }
 
 }  // namespace

@@ -21,11 +21,11 @@ void check_all(const std::vector<GradientCase>& cases) {
 std::vector<GradientCase> all_cases() {
   std::vector<GradientCase> list;
   for (const auto& part :
-       {convolution_gradient_cases(), elementwise_gradient_cases(), math_gradient_cases(), activation_gradient_cases(), attention_gradient_cases(), reduction_gradient_cases(),
-        shaping_gradient_cases(), index_gradient_cases(), neural_gradient_cases(), rearranging_gradient_cases(),
-        moments_gradient_cases(), order_gradient_cases(), pooling_gradient_cases(), normalization_gradient_cases(),
-        resampling_gradient_cases(), layer_gradient_cases(), linalg_gradient_cases(), losses_gradient_cases(),
-        training_gradient_cases()})
+       {convolution_gradient_cases(), elementwise_gradient_cases(), math_gradient_cases(), activation_gradient_cases(),
+        attention_gradient_cases(), reduction_gradient_cases(), shaping_gradient_cases(), index_gradient_cases(),
+        neural_gradient_cases(), rearranging_gradient_cases(), moments_gradient_cases(), order_gradient_cases(),
+        pooling_gradient_cases(), normalization_gradient_cases(), resampling_gradient_cases(), layer_gradient_cases(),
+        linalg_gradient_cases(), losses_gradient_cases(), training_gradient_cases()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }
@@ -82,10 +82,10 @@ std::set<std::string> declared_in(const std::filesystem::path& header) {
   std::set<std::string> names;
   std::ifstream in(header);
   for (std::string line; std::getline(in, line);)
-    for (const std::string prefix : {"Tensor ", "std::vector<Tensor> ", "RnnResult ", "Moments ", "SortResult ",
-                                     "TopkResult ", "KthResult ", "ExtremeResult ", "UniqueResult ", "HistogramResult ",
-                                     "SlogdetResult ", "LstsqResult ", "QrResult ", "SvdResult ", "EighResult ",
-                                     "AttentionResult ", "BatchNormResult ", "MaxPoolResult ", "ScaledResult "}) {
+    for (const std::string prefix :
+         {"Tensor ", "std::vector<Tensor> ", "RnnResult ", "Moments ", "SortResult ", "TopkResult ", "KthResult ",
+          "ExtremeResult ", "UniqueResult ", "HistogramResult ", "SlogdetResult ", "LstsqResult ", "QrResult ",
+          "SvdResult ", "EighResult ", "AttentionResult ", "BatchNormResult ", "MaxPoolResult ", "ScaledResult "}) {
       const std::size_t open = line.find('(');
       if (line.rfind(prefix, 0) == 0 && open != std::string::npos)
         names.insert(line.substr(prefix.size(), open - prefix.size()));
@@ -159,9 +159,7 @@ TEST_CASE("gradients of resampling, windows as columns and layouts match central
 TEST_CASE("gradients of layers that normalize match central differences twice", "[gradient]") {
   check_all(normalization_gradient_cases());
 }
-TEST_CASE("gradients of pooling match central differences twice", "[gradient]") {
-  check_all(pooling_gradient_cases());
-}
+TEST_CASE("gradients of pooling match central differences twice", "[gradient]") { check_all(pooling_gradient_cases()); }
 TEST_CASE("gradients of losses match central differences twice", "[gradient]") { check_all(losses_gradient_cases()); }
 TEST_CASE("gradients of products, dropout and recurrence match central differences twice", "[gradient]") {
   check_all(neural_gradient_cases());

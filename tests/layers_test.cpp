@@ -128,9 +128,9 @@ TEST_CASE("activation modules are their functions", "[layers][nn]") {
 }
 
 TEST_CASE("layers of all kinds stand in a Sequential and in a struct, and only some have parameters", "[layers][nn]") {
-  nn::Sequential net{nn::Unflatten{1, {2, 3}}, nn::PRelu{{.channels = 2}}, nn::Identity{}, nn::Flatten{},
-                     nn::Dropout{},            nn::Linear{6, 4},           nn::LeakyRelu{.slope = 0.1},
-                     nn::Maxout{},             nn::LogSoftmax{}};
+  nn::Sequential net{
+      nn::Unflatten{1, {2, 3}}, nn::PRelu{{.channels = 2}},  nn::Identity{}, nn::Flatten{},   nn::Dropout{},
+      nn::Linear{6, 4},         nn::LeakyRelu{.slope = 0.1}, nn::Maxout{},   nn::LogSoftmax{}};
   nn::set_training(net, false);
   const Tensor x = random_in(-1, 1, {5, 6}, DType::float32, 508);
   const Tensor h = leaky_relu(net.part<5>()(where(x > 0, x, 0.25 * x)), 0.1);

@@ -64,9 +64,7 @@ Numbers slope_at(const Numbers& x) {
   for (std::size_t i = 0; i < x.size(); ++i) g[i] = static_cast<double>(i + 1) * x[i] + 0.4 * x[i] * x[i] * x[i];
   return g;
 }
-Tensor loss_at(const Tensor& x) {
-  return sum(from_vector(Numbers{0.5, 1, 1.5, 2, 2.5}) * square(x) + 0.1 * pow(x, 4));
-}
+Tensor loss_at(const Tensor& x) { return sum(from_vector(Numbers{0.5, 1, 1.5, 2, 2.5}) * square(x) + 0.1 * pow(x, 4)); }
 
 Tensor rosenbrock(const Tensor& p) { return square(1 - p[0]) + 100 * square(p[1] - square(p[0])); }
 
@@ -116,7 +114,7 @@ TEST_CASE("Lbfgs with a line search finds the end of Rosenbrock's valley", "[opt
   const Tensor p = {-1.2, 1.0};
   optim::Lbfgs lbfgs({p}, {.line_search = optim::LineSearch::strong_wolfe});
   const Tensor first = lbfgs.minimize(function_of(p, &rosenbrock));
-  CHECK(number(first) == Approx(24.2));  // (1 + 1.2)^2 + 100 * (1 - 1.44)^2
+  CHECK(number(first) == Approx(24.2));   // (1 + 1.2)^2 + 100 * (1 - 1.44)^2
   CHECK(lbfgs.evaluations() <= 25 + 25);  // 5/4 of 20 iterations, and a search that was under way
   lbfgs.minimize(function_of(p, &rosenbrock));
   CHECK(close(p, {1.0, 1.0}, 1e-4));
@@ -126,7 +124,9 @@ TEST_CASE("Lbfgs with a line search finds the end of Rosenbrock's valley", "[opt
 
 TEST_CASE("a line search never ends higher than it began", "[optim][lbfgs]") {
   const Tensor p = random_in(-2, 2, {2}, DType::float64, 11);
-  optim::Lbfgs lbfgs({p}, {.learning_rate = 100, .max_iterations = 1, .max_evaluations = 30,
+  optim::Lbfgs lbfgs({p}, {.learning_rate = 100,
+                           .max_iterations = 1,
+                           .max_evaluations = 30,
                            .line_search = optim::LineSearch::strong_wolfe});
   double before = number(rosenbrock(p));
   for (int t = 0; t < 15; ++t) {
@@ -189,10 +189,8 @@ TEST_CASE("a function that throws leaves parameters and memory as they were", "[
 
 TEST_CASE("a restored Lbfgs goes on bit for bit", "[optim][lbfgs]") {
   const Tensor p = random_in(-1, 1, {5}, DType::float64, 7);
-  const optim::LbfgsOptions options{.max_iterations = 3,
-                                    .max_evaluations = 30,
-                                    .history = 2,
-                                    .line_search = optim::LineSearch::strong_wolfe};
+  const optim::LbfgsOptions options{
+      .max_iterations = 3, .max_evaluations = 30, .history = 2, .line_search = optim::LineSearch::strong_wolfe};
   optim::Lbfgs lbfgs({p}, options);
   lbfgs.minimize(function_of(p, &loss_at));
   lbfgs.minimize(function_of(p, &loss_at));

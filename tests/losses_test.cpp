@@ -60,7 +60,7 @@ TEST_CASE("the logarithm of cosh keeps its digits near 0 and does not overflow",
   const double d = 0x1p-13;
   // d^2/2 - d^4/12; then of 2; then |d| - log(2)
   CHECK(are_near(log_cosh_loss(x, t, {.reduction = none}),
-                {0, d * d / 2 * (1 - d * d / 6), std::log(std::cosh(2.0)), 1000 - log_2}));
+                 {0, d * d / 2 * (1 - d * d / 6), std::log(std::cosh(2.0)), 1000 - log_2}));
   const Tensor small = {1.0 + 0x1p-13};
   CHECK(is_near(log_cosh_loss(small, Tensor{1.0}), d * d / 2 * (1 - d * d / 6)));  // alone: every digit counts
 }
@@ -68,7 +68,7 @@ TEST_CASE("the logarithm of cosh keeps its digits near 0 and does not overflow",
 TEST_CASE("weights multiply losses, and the mean divides by their number", "[losses]") {
   const Tensor x = {{1.0, 2.0}, {3.0, 4.0}}, t = zeros_like(x);  // squares 1 4 9 16
   CHECK(same(mse_loss(x, t, {.weight = Tensor{2.0, 0.0}, .reduction = none}), {{2.0, 0.0}, {18.0, 0.0}}));
-  CHECK(number(mse_loss(x, t, {.weight = Tensor{2.0, 0.0}})) == 5);                           // 20 / 4
+  CHECK(number(mse_loss(x, t, {.weight = Tensor{2.0, 0.0}})) == 5);                             // 20 / 4
   CHECK(number(mse_loss(x, t, {.weight = Tensor{{1.0f}, {2.0f}}, .reduction = total})) == 55);  // 5 + 2 * 25
   CHECK(number(l1_loss(x, t, {.weight = Tensor(0.5)})) == 1.25);
 }
@@ -99,7 +99,7 @@ TEST_CASE("sigmoid cross entropy is exact for any logits", "[losses]") {
   const Tensor x = {0.5}, t = {0.25};
   CHECK(are_near(sigmoid_cross_entropy(x, t), {-0.25 * std::log(s) - 0.75 * std::log(1 - s)}));
   CHECK(are_near(sigmoid_cross_entropy(x, t, {.pos_weight = Tensor{3.0}}),
-                {-3 * 0.25 * std::log(s) - 0.75 * std::log(1 - s)}));
+                 {-3 * 0.25 * std::log(s) - 0.75 * std::log(1 - s)}));
   CHECK(is_near(sigmoid_cross_entropy(x, t, {.weight = Tensor{2.0}, .reduction = average}),
                 -0.5 * std::log(s) - 1.5 * std::log(1 - s)));
 }
@@ -125,9 +125,9 @@ TEST_CASE("likelihoods of counts and of normal numbers are those of their formul
   const double log_3 = std::log(3.0), stirling = 2 * log_2 - 2 + 0.5 * std::log(4 * std::acos(-1.0));
   CHECK(are_near(poisson_nll_loss(logs, counts, {.reduction = none}), {3 - 2 * log_3, 3 - log_3}));
   CHECK(are_near(poisson_nll_loss(logs, counts, {.full = true, .reduction = none}),
-                {3 - 2 * log_3 + stirling, 3 - log_3}));  // nothing for a count of 1
+                 {3 - 2 * log_3 + stirling, 3 - log_3}));  // nothing for a count of 1
   CHECK(are_near(poisson_nll_loss(rates, counts, {.log_input = false, .epsilon = 1, .reduction = none}),
-                {3 - 2 * std::log(4.0), 3 - std::log(4.0)}));
+                 {3 - 2 * std::log(4.0), 3 - std::log(4.0)}));
 
   const Tensor x = {{1.0, 5.0}}, t = {{3.0, 5.0}}, variance = {{4.0, 1.0}};
   CHECK(close(gaussian_nll_loss(x, t, variance, {.reduction = none}), {{log_2 + 0.5, 0.0}}, tolerance::roundings64));
@@ -150,8 +150,8 @@ TEST_CASE("the cross entropies have their published values", "[losses]") {
   const Tensor rows = broadcast_to(Tensor{1.0, 2.0, 3.0}, {3, 3});
   CHECK(close(sum(sparse_softmax_cross_entropy(rows, Tensor{2, 2, 2})), Tensor(1.22282), tolerance::published));
   CHECK(close(cross_entropy(logits, labels, {.reduction = none}), {1.41436887, 1.66425455}, tolerance::published));
-  CHECK(close(cross_entropy(logits, Tensor{0, 2}, {.reduction = none}), {0.46436879, 0.17425454},
-              tolerance::published));
+  CHECK(
+      close(cross_entropy(logits, Tensor{0, 2}, {.reduction = none}), {0.46436879, 0.17425454}, tolerance::published));
 }
 
 TEST_CASE("rows are reduced and weighted as asked", "[losses]") {
@@ -188,15 +188,13 @@ TEST_CASE("the mean of weighted classes divides by the weights, and ignored labe
       const double sum_of_rows = row.each[0] + row.each[1];
       INFO("labels " << to_string(labels) << ", ignored " << row.ignored);
       CHECK(is_near(nll_loss(logs, labels, {.class_weight = row.weight, .ignored_label = row.ignored}), row.mean));
-      CHECK(is_near(cross_entropy(logits, labels, {.class_weight = row.weight, .ignored_label = row.ignored}),
-                    row.mean));
+      CHECK(
+          is_near(cross_entropy(logits, labels, {.class_weight = row.weight, .ignored_label = row.ignored}), row.mean));
       CHECK(are_near(
-          cross_entropy(logits, labels,
-                        {.class_weight = row.weight, .ignored_label = row.ignored, .reduction = none}),
+          cross_entropy(logits, labels, {.class_weight = row.weight, .ignored_label = row.ignored, .reduction = none}),
           row.each));
       CHECK(is_near(
-          cross_entropy(logits, labels,
-                        {.class_weight = row.weight, .ignored_label = row.ignored, .reduction = total}),
+          cross_entropy(logits, labels, {.class_weight = row.weight, .ignored_label = row.ignored, .reduction = total}),
           sum_of_rows));
       CHECK(is_near(
           nll_loss(logs, labels, {.class_weight = row.weight, .ignored_label = row.ignored, .reduction = total}),
@@ -264,21 +262,20 @@ TEST_CASE("losses with margins have their values by hand", "[losses]") {
   const Tensor x = {2.0, 0.5, -1.0, 1.0}, sign = {1.0, 1.0, 1.0, -1.0};
   CHECK(same(hinge_loss(x, sign, {.reduction = none}), {0.0, 0.5, 2.0, 2.0}));
   CHECK(same(squared_hinge_loss(x, sign, {.reduction = none}), {0.0, 0.25, 4.0, 4.0}));
-  CHECK(is_near(soft_margin_loss(x, sign), (std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-0.5)) +
-                                            2 * std::log1p(std::exp(1.0))) /
-                                               4));
+  CHECK(is_near(soft_margin_loss(x, sign),
+                (std::log1p(std::exp(-2.0)) + std::log1p(std::exp(-0.5)) + 2 * std::log1p(std::exp(1.0))) / 4));
   CHECK(same(soft_margin_loss(Tensor{1000.0, 1000.0}, Tensor{1.0, -1.0}, {.reduction = none}), {0.0, 1000.0}));
   CHECK(are_near(hinge_embedding_loss(Tensor{0.3, 0.3, 2.0, 0.3}, Tensor{1.0, -1.0, -1.0, 0.0}, {.reduction = none}),
-                {0.3, 0.7, 0, 1}));  // x; 1 - x; 0; both
+                 {0.3, 0.7, 0, 1}));  // x; 1 - x; 0; both
   const Tensor first = {1.0, 2.0}, second = {3.0, 1.0}, one = {1.0, 1.0};
   CHECK(same(margin_ranking_loss(first, second, one, {.margin = 0.5, .reduction = none}), {2.5, 0.0}));
   CHECK(number(margin_ranking_loss(first, second, one)) == 1);  // (2 + 0) / 2
 }
 
 TEST_CASE("losses of several classes at once have PyTorch's published values", "[losses]") {
-  const Tensor x = {{0.1, 0.2, 0.4, 0.8}};  // the example of both manuals
-  CHECK(is_near(multi_margin_loss(x, Tensor{3}), 0.325));                // (0.3 + 0.4 + 0.6) / 4
-  CHECK(is_near(multi_margin_loss(x, Tensor{3}, {.p = 2}), 0.1525));     // (0.09 + 0.16 + 0.36) / 4
+  const Tensor x = {{0.1, 0.2, 0.4, 0.8}};                                  // the example of both manuals
+  CHECK(is_near(multi_margin_loss(x, Tensor{3}), 0.325));                   // (0.3 + 0.4 + 0.6) / 4
+  CHECK(is_near(multi_margin_loss(x, Tensor{3}, {.p = 2}), 0.1525));        // (0.09 + 0.16 + 0.36) / 4
   CHECK(is_near(multi_margin_loss(x, Tensor{3}, {.margin = 0.5}), 0.025));  // 0.1 / 4
   CHECK(is_near(multi_margin_loss(x, Tensor{3}, {.class_weight = Tensor{1.0, 1.0, 1.0, 2.0}}), 0.65));
   CHECK(is_near(multi_margin_loss(x[0], Tensor(3), {.reduction = none}), 0.325));
@@ -297,11 +294,11 @@ TEST_CASE("cosines and distances of vectors", "[losses]") {
   const Tensor a = {{1.0, 0.0}, {1.0, 0.0}, {1.0, 0.0}}, b = {{0.6, 0.8}, {0.6, 0.8}, {0.6, 0.8}};
   const double cosine = 0.6 / (1 + 1e-12);
   CHECK(are_near(cosine_embedding_loss(a, b, Tensor{1.0, -1.0, 0.0}, {.margin = 0.1, .reduction = none}),
-                {1 - cosine, cosine - 0.1, 0}));
+                 {1 - cosine, cosine - 0.1, 0}));
   CHECK(same(cosine_embedding_loss(a, b, Tensor{-1, -1, 0}, {.margin = 0.7, .reduction = none}), {0.0, 0.0, 0.0}));
   CHECK(are_near(cosine_similarity(a[0], b), {0.6, 0.6, 0.6}));
   CHECK(are_near(cosine_similarity(a * 3, b * -5, {.axis = 0}),
-                {-1, 0}));  // columns: parallel to each other, and nothing at all
+                 {-1, 0}));  // columns: parallel to each other, and nothing at all
   CHECK(is_near(cosine_loss(a, b, {.weight = Tensor{1.0, 2.0, 0.0}}), 0.4));
   CHECK(same(cosine_similarity(zeros_like(a), b), {0.0, 0.0, 0.0}));
 
@@ -311,7 +308,7 @@ TEST_CASE("cosines and distances of vectors", "[losses]") {
   CHECK(same(pairwise_distance(zero, near, {.p = kInfinity, .epsilon = 0}), {4.0}));
   CHECK(are_near(pairwise_distance(near, near), {std::sqrt(2e-12)}));
   CHECK(number(triplet_margin_loss(zero, near, far, {.epsilon = 0})) == 0);                // 1 + 5 - 10
-  CHECK(number(triplet_margin_loss(zero, near, far, {.margin = 7, .epsilon = 0})) == 2);  // 7 + 5 - 10
+  CHECK(number(triplet_margin_loss(zero, near, far, {.margin = 7, .epsilon = 0})) == 2);   // 7 + 5 - 10
   CHECK(number(triplet_margin_loss(zero, near, far, {.epsilon = 0, .swap = true})) == 1);  // 1 + 5 - 5
 }
 

@@ -80,9 +80,7 @@ std::vector<Use> uses() {
       {"group_norm, without places", group, {{300, 150}, {150}, {150}}},
       {"instance_norm", instance, {{8, 6, 61, 57}, {6}, {6}}},
       {"local_response_norm",
-       [](const Tensors& in) {
-         return local_response_norm(in[0], 5, {.alpha = 0.3});
-       },
+       [](const Tensors& in) { return local_response_norm(in[0], 5, {.alpha = 0.3}); },
        {{5, 30, 17, 19}}},
   };
 }
@@ -122,8 +120,8 @@ TEST_CASE("rows of every width are normalized as the formula says", "[nn]") {
         CHECK(close(layer_norm(x, 1, {}, {}, epsilon), expected, rounding(dtype)));
         CHECK(close(layer_norm(x, 1, weight, {}, epsilon), expected * wide, rounding(dtype)));
         CHECK(close(layer_norm(x, 1, {}, bias, epsilon), expected + bias.to(DType::float64), rounding(dtype)));
-        CHECK(close(layer_norm(x, 1, weight, bias, epsilon), expected * wide + bias.to(DType::float64),
-                    rounding(dtype)));
+        CHECK(
+            close(layer_norm(x, 1, weight, bias, epsilon), expected * wide + bias.to(DType::float64), rounding(dtype)));
         const Tensor square_mean = mean(square(x.to(DType::float64)), -1, {.keepdims = true});
         CHECK(close(rms_norm(x, 1, weight, epsilon), x.to(DType::float64) / sqrt(square_mean + epsilon) * wide,
                     rounding(dtype)));

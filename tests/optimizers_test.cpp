@@ -25,9 +25,8 @@ struct Row {
 template <class O, class Options>
 std::pair<Make, Make> maker(Options options) {
   const auto with = [](Options chosen) -> Make {
-    return [chosen](Tensors p) -> std::unique_ptr<optim::Optimizer> {
-      return std::make_unique<O>(std::move(p), chosen);
-    };
+    return
+        [chosen](Tensors p) -> std::unique_ptr<optim::Optimizer> { return std::make_unique<O>(std::move(p), chosen); };
   };
   std::pair<Make, Make> both = {with(options), Make()};
   if constexpr (requires { options.lazy; }) {
@@ -101,8 +100,7 @@ std::vector<Row> descent_rows() {
          s[0] = t == 1 ? g : 0.9 * s[0] + 0.7 * g;
          return p - 0.1 * s[0];
        }},
-      {"Sgd with Nesterov's momentum",
-       maker<Sgd>(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}),
+      {"Sgd with Nesterov's momentum", maker<Sgd>(SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}),
        [](int, double g, double p, Numbers& s) {
          s[0] = 0.9 * s[0] + g;
          return p - 0.1 * (g + 0.9 * s[0]);
@@ -119,8 +117,7 @@ std::vector<Row> descent_rows() {
          return p - 0.1 * 0.3 * p - 0.1 * direction;
        }},
       {"Rprop",
-       maker<Rprop>(
-           RpropOptions{.learning_rate = 0.1, .shrink = 0.4, .grow = 1.3, .smallest = 0.02, .largest = 0.15}),
+       maker<Rprop>(RpropOptions{.learning_rate = 0.1, .shrink = 0.4, .grow = 1.3, .smallest = 0.02, .largest = 0.15}),
        rprop},
       {"Adagrad",
        maker<Adagrad>(AdagradOptions{.learning_rate = 0.1, .learning_rate_decay = 0.2, .initial_accumulator = 0.3}),
@@ -135,8 +132,7 @@ std::vector<Row> descent_rows() {
          s[1] = 0.8 * s[1] + 0.2 * change * change;
          return p - 0.5 * change;
        }},
-      {"RmsProp", rms_maker(false, 0),
-       [](int, double g, double p, Numbers& s) { return rms(false, false, g, p, s); }},
+      {"RmsProp", rms_maker(false, 0), [](int, double g, double p, Numbers& s) { return rms(false, false, g, p, s); }},
       {"RmsProp with momentum", rms_maker(false, 0.8),
        [](int, double g, double p, Numbers& s) { return rms(false, true, g, p, s); }},
       {"RmsProp, centered", rms_maker(true, 0),
@@ -234,8 +230,8 @@ TEST_CASE("Lamb moves a parameter in proportion to its norm", "[optim]") {
       double parameter_square = 0, direction_square = 0;
       for (std::size_t i = 0; i < expected.size(); ++i) {
         average(gradients[i], 0.8, 0.95, memory[i]);
-        direction[i] = memory[i][0] / filled(0.8, t) / (std::sqrt(memory[i][1] / filled(0.95, t)) + 1e-6) +
-                       0.1 * expected[i];
+        direction[i] =
+            memory[i][0] / filled(0.8, t) / (std::sqrt(memory[i][1] / filled(0.95, t)) + 1e-6) + 0.1 * expected[i];
         parameter_square += expected[i] * expected[i];
         direction_square += direction[i] * direction[i];
       }
@@ -321,8 +317,7 @@ TEST_CASE("16-bit parameters are computed with in float32 and rounded once", "[o
 TEST_CASE("groups have options of their own", "[optim]") {
   const Tensor a = {1.0}, b = {1.0}, c = {1.0};
   using SgdGroup = optim::Group<optim::SgdOptions>;
-  optim::Sgd sgd({SgdGroup{{a, b}, {.learning_rate = 0.5}},
-                  SgdGroup{{c}, {.learning_rate = 0.25, .momentum = 0.5}}});
+  optim::Sgd sgd({SgdGroup{{a, b}, {.learning_rate = 0.5}}, SgdGroup{{c}, {.learning_rate = 0.25, .momentum = 0.5}}});
   CHECK(sgd.groups() == 2);
   REQUIRE(sgd.parameters().size() == 3);
   CHECK(sgd.parameters()[2].is_same(c));
@@ -439,16 +434,15 @@ TEST_CASE("states have stable names", "[optim]") {
   optim::Adam adam({a, b}, {.amsgrad = true});
   CHECK(names(adam) == List{"step", "group.0.learning_rate", "0.step", "1.step"});
   adam.apply(Tensors{Tensor(), Tensor{1.0}});
-  CHECK(names(adam) == List{"step", "group.0.learning_rate", "0.step", "1.step", "1.mean", "1.square",
-                            "1.largest_square"});
+  CHECK(names(adam) ==
+        List{"step", "group.0.learning_rate", "0.step", "1.step", "1.mean", "1.square", "1.largest_square"});
   optim::Nadam nadam_optimizer({a});
   nadam_optimizer.apply(Tensors{Tensor{1.0}});
   CHECK(names(nadam_optimizer) ==
         List{"step", "group.0.learning_rate", "0.step", "0.momentum_product", "0.mean", "0.square"});
   optim::RmsProp rms_optimizer({a}, {.momentum = 0.9, .centered = true});
   rms_optimizer.apply(Tensors{Tensor{1.0}});
-  CHECK(names(rms_optimizer) ==
-        List{"step", "group.0.learning_rate", "0.step", "0.square", "0.mean", "0.velocity"});
+  CHECK(names(rms_optimizer) == List{"step", "group.0.learning_rate", "0.step", "0.square", "0.mean", "0.velocity"});
 }
 
 namespace {

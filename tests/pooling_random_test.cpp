@@ -121,9 +121,7 @@ Expected expected_mean(const Numbers& x, const Numbers& grad, const std::vector<
   for (std::size_t plane = 0; plane * in < x.size(); ++plane)
     for (const Window& window : windows) {
       const auto inside = static_cast<std::int64_t>(window.places.size());
-      const std::int64_t count = s.divisor != 0                  ? s.divisor
-                                 : s.count_padding && !s.same ? window.covered
-                                                                 : inside;
+      const std::int64_t count = s.divisor != 0 ? s.divisor : s.count_padding && !s.same ? window.covered : inside;
       double sum = 0;
       for (const std::int64_t place : window.places) {
         const std::size_t at = plane * in + static_cast<std::size_t>(place);
@@ -294,9 +292,10 @@ TEST_CASE("max pooling is a loop over windows, for random settings", "[pooling]"
     const auto expect = [&](const Numbers& in, const Numbers& grad) {
       return expected_max(in, grad, windows, places_of(s));
     };
-    check_pooling(x, [&](const Tensor& t) { return max_pool(axes, t, kernel_of(s), options); }, expect);
-    check_pooling(x, [&](const Tensor& t) { return max_pool_with_indices(axes, t, kernel_of(s), options).values; },
-                  expect);
+    check_pooling(
+        x, [&](const Tensor& t) { return max_pool(axes, t, kernel_of(s), options); }, expect);
+    check_pooling(
+        x, [&](const Tensor& t) { return max_pool_with_indices(axes, t, kernel_of(s), options).values; }, expect);
 
     const MaxPoolResult found = max_pool_with_indices(axes, x, kernel_of(s), options);
     const Expected e = expect(values(x), Numbers(static_cast<std::size_t>(found.values.numel())));
@@ -351,8 +350,10 @@ TEST_CASE("adaptive pooling is a loop over windows, for random sizes", "[pooling
     const auto largest = [&](const Numbers& in, const Numbers& grad) {
       return expected_max(in, grad, windows, places_of(s));
     };
-    check_pooling(x, [&](const Tensor& t) { return adaptive_avg_pool(axes, t, sizes_of(sizes)); }, mean);
-    check_pooling(ties, [&](const Tensor& t) { return adaptive_max_pool(axes, t, sizes_of(sizes)).values; }, largest);
+    check_pooling(
+        x, [&](const Tensor& t) { return adaptive_avg_pool(axes, t, sizes_of(sizes)); }, mean);
+    check_pooling(
+        ties, [&](const Tensor& t) { return adaptive_max_pool(axes, t, sizes_of(sizes)).values; }, largest);
     const Tensor indices = adaptive_max_pool(axes, ties, sizes_of(sizes)).indices;
     const Expected e = largest(values(ties), Numbers(static_cast<std::size_t>(indices.numel())));
     CHECK(same(indices, from_vector(e.indices, indices.shape())));

@@ -64,8 +64,8 @@ TEST_CASE("of equal elements the first wins, and the first NaN before all", "[po
 
 TEST_CASE("max pooling takes every number type, average pooling the floating ones", "[pooling]") {
   const Tensor x = random_in(-100, 100, {2, 3, 5, 40}, DType::float64, 9);
-  for (const DType type : {DType::float16, DType::bfloat16, DType::int8, DType::int16, DType::int32, DType::int64,
-                           DType::uint8}) {
+  for (const DType type :
+       {DType::float16, DType::bfloat16, DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8}) {
     INFO(name(type));
     const Tensor typed = type == DType::uint8 ? abs(x).to(type) : x.to(type), wide = typed.to(DType::float64);
     CHECK(same(max_pool2d(typed, {3, 2}, {.padding = 1}), max_pool2d(wide, {3, 2}, {.padding = 1}).to(type)));

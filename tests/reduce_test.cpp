@@ -212,7 +212,8 @@ TEST_CASE("softmax of rows of any length goes by its definition, masked places a
         double total = 0, error = 0;
         for (std::int64_t i = 0; i < count; ++i) total += ::std::exp(first[i]);
         for (std::int64_t i = 0; i < count; ++i)
-          error = ::std::fmax(error, ::std::fabs(out[row * static_cast<std::size_t>(count) + static_cast<std::size_t>(i)] -
+          error =
+              ::std::fmax(error, ::std::fabs(out[row * static_cast<std::size_t>(count) + static_cast<std::size_t>(i)] -
                                              ::std::exp(first[i]) / total));
         CAPTURE(count, row, dtype);
         CHECK(error <= (dtype == DType::float64 ? 1e-15 : 6e-7));

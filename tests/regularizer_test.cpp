@@ -39,8 +39,8 @@ using Names = std::vector<std::string>;
 
 TEST_CASE("penalties add up the sizes and squares of all parameters", "[nn][regularizer]") {
   const std::vector<Tensor> list = {Tensor{{1.0, -2.0}, {0.0, 3.0}}, Tensor{-4.0}};
-  CHECK(same(nn::l1_penalty(list, 0.5), Tensor(5.0)));    // (1 + 2 + 0 + 3 + 4) / 2
-  CHECK(same(nn::l2_penalty(list, 0.5), Tensor(15.0)));   // (1 + 4 + 0 + 9 + 16) / 2, with no further half: Keras's
+  CHECK(same(nn::l1_penalty(list, 0.5), Tensor(5.0)));   // (1 + 2 + 0 + 3 + 4) / 2
+  CHECK(same(nn::l2_penalty(list, 0.5), Tensor(15.0)));  // (1 + 4 + 0 + 9 + 16) / 2, with no further half: Keras's
   CHECK(same(regularizer::l1_l2(0.5, 0.25)(list), Tensor(12.5)));
   CHECK(close(regularizer::l1()(list), Tensor(0.1), tolerance::roundings64));  // 0.01, Keras's default
   CHECK(close(regularizer::l2()(list), Tensor(0.3), tolerance::roundings64));
@@ -82,8 +82,8 @@ TEST_CASE("the orthogonal penalty is the mean cosine between rows or columns", "
 
 TEST_CASE("a pattern's star stands for any text, its question mark for one character", "[nn][regularizer]") {
   const std::vector<std::pair<std::string, std::string>> alike = {
-      {"", ""},           {"", "*"},          {"bias", "bias"},           {"a.bias", "*.bias"}, {"a.b.bias", "a.*bias"},
-      {"layers.0", "*?"}, {"abcabd", "*abd"}, {"aXbXc", "a*b*c"},         {"aab", "a*ab"},      {"x.norm.y", "*norm*"},
+      {"", ""},           {"", "*"},          {"bias", "bias"},         {"a.bias", "*.bias"}, {"a.b.bias", "a.*bias"},
+      {"layers.0", "*?"}, {"abcabd", "*abd"}, {"aXbXc", "a*b*c"},       {"aab", "a*ab"},      {"x.norm.y", "*norm*"},
       {"a", "?"},         {"abc", "a**c"},    {"layers.12.w", "*.?2.w"}};
   for (const auto& [name, pattern] : alike) {
     INFO(name << " like " << pattern);

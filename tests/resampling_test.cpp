@@ -137,23 +137,20 @@ TEST_CASE("interpolation of four pixels gives the published values", "[resamplin
   CHECK(same(interpolate(x, {.scale_factor = 2, .mode = Mode::linear}),
              {{{{1.0, 1.25, 1.75, 2.0}, {1.5, 1.75, 2.25, 2.5}, {2.5, 2.75, 3.25, 3.5}, {3.0, 3.25, 3.75, 4.0}}}}));
   const double t = 1.0 / 3;
-  CHECK(close(interpolate(x, {.scale_factor = 2, .mode = Mode::linear, .align_corners = true}),
-              {{{{1.0, 1 + t, 2 - t, 2.0},
-                 {2 - t, 2.0, 2 + t, 3 - t},
-                 {2 + t, 3 - t, 3.0, 3 + t},
-                 {3.0, 3 + t, 4 - t, 4.0}}}},
-              tolerance::roundings64));
+  CHECK(close(
+      interpolate(x, {.scale_factor = 2, .mode = Mode::linear, .align_corners = true}),
+      {{{{1.0, 1 + t, 2 - t, 2.0}, {2 - t, 2.0, 2 + t, 3 - t}, {2 + t, 3 - t, 3.0, 3 + t}, {3.0, 3 + t, 4 - t, 4.0}}}},
+      tolerance::roundings64));
 }
 
 TEST_CASE("interpolation of nine pixels gives the published values", "[resampling]") {
   const Tensor x = {{{{1.0, 2.0, 0.0}, {3.0, 4.0, 0.0}, {0.0, 0.0, 0.0}}}};  // the examples of torch.nn.Upsample
-  CHECK(same(interpolate(x, {.scale_factor = 2, .mode = Mode::linear}),
-             {{{{1.0, 1.25, 1.75, 1.5, 0.5, 0.0},
-                {1.5, 1.75, 2.25, 1.875, 0.625, 0.0},
-                {2.5, 2.75, 3.25, 2.625, 0.875, 0.0},
-                {2.25, 2.4375, 2.8125, 2.25, 0.75, 0.0},
-                {0.75, 0.8125, 0.9375, 0.75, 0.25, 0.0},
-                {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}}}}));
+  CHECK(same(interpolate(x, {.scale_factor = 2, .mode = Mode::linear}), {{{{1.0, 1.25, 1.75, 1.5, 0.5, 0.0},
+                                                                           {1.5, 1.75, 2.25, 1.875, 0.625, 0.0},
+                                                                           {2.5, 2.75, 3.25, 2.625, 0.875, 0.0},
+                                                                           {2.25, 2.4375, 2.8125, 2.25, 0.75, 0.0},
+                                                                           {0.75, 0.8125, 0.9375, 0.75, 0.25, 0.0},
+                                                                           {0.0, 0.0, 0.0, 0.0, 0.0, 0.0}}}}));
   const Tensor row = interpolate(x, {.scale_factor = 2, .mode = Mode::linear, .align_corners = true})[0][0][0];
   CHECK(close(row, {1.0, 1.4, 1.8, 1.6, 0.8, 0.0}, tolerance::roundings64));
 }

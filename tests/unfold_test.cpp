@@ -104,9 +104,8 @@ TEST_CASE("unfold and fold agree with plain loops for random settings", "[unfold
 
     GradientTape tape;
     tape.watch({x, columns});
-    const auto [dx, dcolumns] =
-        tape.gradient(sum(unfold(x, kernel, s.options()) * columns) + sum(fold(columns, size, kernel, s.options()) * x),
-                      x, columns);
+    const auto [dx, dcolumns] = tape.gradient(
+        sum(unfold(x, kernel, s.options()) * columns) + sum(fold(columns, size, kernel, s.options()) * x), x, columns);
     CHECK(close(dx, from_vector(folded, x.shape()) * 2, tolerance::roundings64));
     CHECK(same(dcolumns, from_vector(unfolded, column_shape) * 2));
   }
@@ -114,17 +113,10 @@ TEST_CASE("unfold and fold agree with plain loops for random settings", "[unfold
 
 TEST_CASE("unfold lays out a small image in PyTorch's order", "[unfold]") {
   const Tensor x = reshape(arange(12), {1, 2, 2, 3});  // channels 0 1 2 / 3 4 5 and 6 7 8 / 9 10 11
-  CHECK(same(unfold(x, 2), Tensor{{{0, 1},
-                                   {1, 2},
-                                   {3, 4},
-                                   {4, 5},
-                                   {6, 7},
-                                   {7, 8},
-                                   {9, 10},
-                                   {10, 11}}}
-                               .to(DType::int64)));
+  CHECK(
+      same(unfold(x, 2), Tensor{{{0, 1}, {1, 2}, {3, 4}, {4, 5}, {6, 7}, {7, 8}, {9, 10}, {10, 11}}}.to(DType::int64)));
   CHECK(same(unfold(Tensor{{{1, 2, 3}}}, 3, {.padding = 1}), {{{0, 1, 2}, {1, 2, 3}, {2, 3, 0}}}));
-  CHECK(unfold(zeros({2, 5, 3, 4}), {2, 3}).shape() == Shape{2, 30, 4});  // torch.nn.Unfold's example
+  CHECK(unfold(zeros({2, 5, 3, 4}), {2, 3}).shape() == Shape{2, 30, 4});    // torch.nn.Unfold's example
   CHECK(fold(zeros({1, 12, 12}), {4, 5}, 2).shape() == Shape{1, 3, 4, 5});  // torch.nn.Fold's
 }
 

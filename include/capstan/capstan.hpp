@@ -11,9 +11,9 @@
 #include <capstan/memory.hpp>
 #include <capstan/nn/activation.hpp>
 #include <capstan/nn/attention.hpp>
+#include <capstan/nn/conv.hpp>
 #include <capstan/nn/dropout.hpp>
 #include <capstan/nn/embedding.hpp>
-#include <capstan/nn/conv.hpp>
 #include <capstan/nn/init.hpp>
 #include <capstan/nn/layers.hpp>
 #include <capstan/nn/module.hpp>

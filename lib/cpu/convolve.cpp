@@ -10,7 +10,7 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kSteps = 256;     // products between loads and stores of the sums
+constexpr std::int64_t kSteps = 256;      // products between loads and stores of the sums
 constexpr std::int64_t kFewChannels = 4;  // of a register's lanes, one in so many used: then lanes go along the columns
 
 /// Channels of one group, and where their weights stand: `from` are summed over, `to` are those of the result.
@@ -181,8 +181,7 @@ class ChannelLanes {
           multiply(bias + width_ + product * count_ * width_, blocks_.tile == 0 ? bias : nullptr,
                    x + product * blocks_.phase, places, count, products + product * plane);
         const T* const result = blocks_.tile == 0 ? products : spare;
-        if (blocks_.tile != 0)
-          simd().of<T>().filter_output(products, plane, count, blocks_.tile, width_, bias, spare);
+        if (blocks_.tile != 0) simd().of<T>().filter_output(products, plane, count, blocks_.tile, width_, bias, spare);
         const std::int64_t first = panel * width_;
         T* const to = out + ((image * c_.groups + group) * c_.to + first) * pass_.out_plane();
         for_out_runs(pass_, blocks_, block, [&](std::int64_t at, std::int64_t offset, std::int64_t run_length) {
@@ -236,8 +235,16 @@ void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, cons
     for (std::int64_t channel = 0; channel < c.to; ++channel) {
       const std::int64_t number = group * c.to + channel;
       T* const to = out + (image * c.groups * c.to + number) * pass.out_plane();
-      Slide<T> s{x, pass.axis[1].in_step * blocks.row, steps.data(), packed.data() + number * count, count, nullptr,
-                 block.size[2], block.size[1], block.size[2], bias != nullptr ? bias[number] : T(0)};
+      Slide<T> s{x,
+                 pass.axis[1].in_step * blocks.row,
+                 steps.data(),
+                 packed.data() + number * count,
+                 count,
+                 nullptr,
+                 block.size[2],
+                 block.size[1],
+                 block.size[2],
+                 bias != nullptr ? bias[number] : T(0)};
       for (std::int64_t i = 0; i < block.size[0]; ++i) {
         s.x = x + i * pass.axis[0].in_step * blocks.rows * blocks.row;
         s.out = results + i * block.size[1] * block.size[2];
@@ -418,8 +425,7 @@ void overlap_weights(const Pass& pass, const Channels& c, const T* in, const T* 
         const T* const g = grad + (image * c.groups * c.to + to) * pass.out_plane();
         for (std::int64_t i = 0; i < block.size[0]; ++i) {
           const std::int64_t depth = block.begin[0] + i;
-          const std::int64_t offset =
-              (depth * pass.axis[1].out + block.begin[1]) * pass.axis[2].out + block.begin[2];
+          const std::int64_t offset = (depth * pass.axis[1].out + block.begin[1]) * pass.axis[2].out + block.begin[2];
           simd().of<T>().overlap({x + i * pass.axis[0].in_step * blocks.rows * blocks.row,
                                   pass.axis[1].in_step * blocks.row, g + offset, pass.axis[2].out, block.size[1],
                                   block.size[2], steps.data(), taps, total});

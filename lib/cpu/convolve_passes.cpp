@@ -119,8 +119,7 @@ std::int64_t place_offsets(const Pass& pass, const Blocks& blocks, const Block& 
   for (std::int64_t i = 0; i < block.size[0]; ++i)
     for (std::int64_t j = 0; j < block.size[1]; ++j) {
       const std::int64_t line = (i * pass.axis[0].in_step * blocks.rows + j * pass.axis[1].in_step) * blocks.row;
-      for (std::int64_t k = 0; k < blocks.in_row(block.size[2]); ++k)
-        *offsets++ = static_cast<std::int32_t>(line + k);
+      for (std::int64_t k = 0; k < blocks.in_row(block.size[2]); ++k) *offsets++ = static_cast<std::int32_t>(line + k);
     }
   return offsets - first;
 }

@@ -49,12 +49,11 @@ void normalize_group(const Group<T>& group, const T* x, double epsilon, T* out, 
   *inverse = static_cast<T>(factor);
   const double rest = (static_cast<double>(center) - part.mean) * factor;  // what rounding the mean took
   const T* const no_grad = nullptr;
-  apply_rule(no_grad, x, center, group.channels, group.inner, out,
-             [&](std::int64_t c, T* by_grad, T* by_x, T* offset) {
-               *by_grad = T(0);
-               *by_x = static_cast<T>(factor * group.weight_of(c));
-               *offset = static_cast<T>(rest * group.weight_of(c) + group.bias_of(c));
-             });
+  apply_rule(no_grad, x, center, group.channels, group.inner, out, [&](std::int64_t c, T* by_grad, T* by_x, T* offset) {
+    *by_grad = T(0);
+    *by_x = static_cast<T>(factor * group.weight_of(c));
+    *offset = static_cast<T>(rest * group.weight_of(c) + group.bias_of(c));
+  });
 }
 
 /// Sums for each channel of a group: of a block of samples those that weight and bias want, of one sample raw ones.

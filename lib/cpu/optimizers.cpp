@@ -96,9 +96,8 @@ void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorI
   core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
     std::vector<double> squares = room_for_norms(rule, p.numel());
     const Elements<T> elements(p, first, second, third);
-    for_blocks(p.numel(), [&](std::int64_t at, std::int64_t count) {
-      elements.step(rule, at, g.as<T>() + at, count, numbers);
-    });
+    for_blocks(p.numel(),
+               [&](std::int64_t at, std::int64_t count) { elements.step(rule, at, g.as<T>() + at, count, numbers); });
     if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
   });
 }
@@ -109,9 +108,8 @@ void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, c
   core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
     std::vector<double> squares = room_for_norms(rule, p.numel());
     const Elements<T> elements(p, first, second, third);
-    for_rows<T>(p, indices, values, touched, [&](std::int64_t at, const T* g, std::int64_t count) {
-      elements.step(rule, at, g, count, numbers);
-    });
+    for_rows<T>(p, indices, values, touched,
+                [&](std::int64_t at, const T* g, std::int64_t count) { elements.step(rule, at, g, count, numbers); });
     if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
   });
 }

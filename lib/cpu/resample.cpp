@@ -220,8 +220,7 @@ void resample(const TensorImpl& x, const Resample& task, TensorImpl& out) {
     visit_words(size_of(x.dtype),
                 [&]<class Word>(core::Type<Word>) { pick_rows<Word>(from.as<Word>(), plan, out.as<Word>()); });
   else
-    core::visit_floating(x.dtype,
-                         [&]<class T>(core::Type<T>) { resample_rows<T>(from.as<T>(), plan, out.as<T>()); });
+    core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) { resample_rows<T>(from.as<T>(), plan, out.as<T>()); });
 }
 
 }  // namespace capstan::on_cpu

@@ -15,9 +15,7 @@ template <class T, class N> CAPSTAN_HD T pulled(T p, T g, const N& n) { return T
 /// -1, 0 or 1, and NaN for NaN.
 template <class T> CAPSTAN_HD T sign_of(T x) { return select(x > T(0), T(1), select(x < T(0), T(-1), x)); }
 /// A running mean of the gradient, and one of its square.
-template <class T> CAPSTAN_HD void mean_moves(T& mean, T g, double beta) {
-  mean = T(beta) * mean + T(1 - beta) * g;
-}
+template <class T> CAPSTAN_HD void mean_moves(T& mean, T g, double beta) { mean = T(beta) * mean + T(1 - beta) * g; }
 template <class T, class N> CAPSTAN_HD void square_moves(T& square, T g, const N& n) {
   square = T(n.beta2) * square + T(1 - n.beta2) * g * g;
 }

@@ -9,10 +9,10 @@
 namespace capstan CAPSTAN_PUBLIC {
 
 struct ConvOptions {
-  Sizes stride = 1;          ///< >= 1
-  Borders padding = 0;       ///< zeros at the borders: numbers, or PaddingRule::same
-  Sizes dilation = 1;        ///< from one tap to the next, >= 1
-  std::int64_t groups = 1;   ///< the channels of input and output in so many parts, each of which sees its own only
+  Sizes stride = 1;         ///< >= 1
+  Borders padding = 0;      ///< zeros at the borders: numbers, or PaddingRule::same
+  Sizes dilation = 1;       ///< from one tap to the next, >= 1
+  std::int64_t groups = 1;  ///< the channels of input and output in so many parts, each of which sees its own only
 };
 
 /// Slides `weight` over `input` and sums the products (cross-correlation). In two axes, in group g of the output's o:
@@ -43,10 +43,10 @@ Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias = Te
               Where where = Where::current());
 
 struct ConvTransposeOptions {
-  Sizes stride = 1;         ///< >= 1
-  Borders padding = 0;      ///< that of the convolution which this one transposes: it crops the result
+  Sizes stride = 1;          ///< >= 1
+  Borders padding = 0;       ///< that of the convolution which this one transposes: it crops the result
   Sizes output_padding = 0;  ///< further places at the end of the result, below the stride
-  Sizes output_size = {};   ///< instead: the result's sizes; any from which the convolution gives the input's
+  Sizes output_size = {};    ///< instead: the result's sizes; any from which the convolution gives the input's
   Sizes dilation = 1;
   std::int64_t groups = 1;
 };

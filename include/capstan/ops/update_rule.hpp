@@ -13,22 +13,22 @@ namespace capstan CAPSTAN_PUBLIC {
 ///
 /// (lamb: g = sign * gradient). Behind the formula stand the states, in the order in which they are given.
 enum class UpdateRule : std::uint8_t {
-  sgd,       ///< p -= rate*g
-  momentum,  ///< v = beta1*v + share*g;  p -= rate*v                                                    [v]
-  nesterov,  ///< v as in momentum;  p -= rate*(g + beta1*v)                                             [v]
-  asgd,      ///< p = keep*p - rate*g;  a = (1 - share)*a + share*p                                      [a]
-  lion,      ///< p = keep*p - rate*sign(beta1*m + (1-beta1)*g);  m = beta2*m + (1-beta2)*g              [m]
-  rprop,     ///< e *= grow if g*b > 0, shrink if g*b < 0, within [low, high];  g = 0 if g*b < 0;
-             ///< p -= sign(g)*e;  b = g                                                                 [b, e]
-  adagrad,   ///< s += g*g;  p -= rate*g / (sqrt(s) + epsilon)                                           [s]
-  adadelta,  ///< s = beta2*s + (1-beta2)*g*g;  d = g*sqrt((u + epsilon) / (s + epsilon));
-             ///< u = beta2*u + (1-beta2)*d*d;  p -= rate*d                                              [s, u]
-  rmsprop,   ///< s as in adadelta;  p -= rate*g / (sqrt(s) + epsilon)                                   [s]
+  sgd,               ///< p -= rate*g
+  momentum,          ///< v = beta1*v + share*g;  p -= rate*v                                                    [v]
+  nesterov,          ///< v as in momentum;  p -= rate*(g + beta1*v)                                             [v]
+  asgd,              ///< p = keep*p - rate*g;  a = (1 - share)*a + share*p                                      [a]
+  lion,              ///< p = keep*p - rate*sign(beta1*m + (1-beta1)*g);  m = beta2*m + (1-beta2)*g              [m]
+  rprop,             ///< e *= grow if g*b > 0, shrink if g*b < 0, within [low, high];  g = 0 if g*b < 0;
+                     ///< p -= sign(g)*e;  b = g                                                                 [b, e]
+  adagrad,           ///< s += g*g;  p -= rate*g / (sqrt(s) + epsilon)                                           [s]
+  adadelta,          ///< s = beta2*s + (1-beta2)*g*g;  d = g*sqrt((u + epsilon) / (s + epsilon));
+                     ///< u = beta2*u + (1-beta2)*d*d;  p -= rate*d                                              [s, u]
+  rmsprop,           ///< s as in adadelta;  p -= rate*g / (sqrt(s) + epsilon)                                   [s]
   rmsprop_momentum,  ///< v = beta1*v + g / (sqrt(s) + epsilon);  p -= rate*v                            [s, v]
   rmsprop_centered,  ///< m = beta2*m + (1-beta2)*g, and s - m*m in place of s under the root            [s, m]
   rmsprop_centered_momentum,  ///< both                                                                  [s, m, v]
-  adam,     ///< m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
-            ///< p = keep*p - rate*m / (sqrt(square_scale*s) + epsilon)                                  [m, s]
+  adam,                       ///< m = beta1*m + (1-beta1)*g;  s = beta2*s + (1-beta2)*g*g;
+  ///< p = keep*p - rate*m / (sqrt(square_scale*s) + epsilon)                                  [m, s]
   amsgrad,  ///< the same with l = max(l, s) in place of s under the root                                [m, s, l]
   adamax,   ///< m as in adam;  u = max(beta2*u, |g| + epsilon);  p -= rate*m / u                        [m, u]
   nadam,    ///< m, s as in adam;  p = keep*p - (gradient_rate*g + rate*m) / (sqrt(square_scale*s) + epsilon)  [m, s]

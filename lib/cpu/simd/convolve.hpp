@@ -62,14 +62,12 @@ template <int Registers, class T>
 CAPSTAN_INLINE void slide_part(const Slide<T>& s, const T* x, T* out, std::int64_t last) {
   using L = Lanes<T>;
   L sums[Registers];
-  unrolled<Registers>([&](auto i) __attribute__((always_inline)) {
-    sums[i] = L(s.start);
-  });
+  unrolled<Registers>([&](auto i) __attribute__((always_inline)) { sums[i] = L(s.start); });
   for (std::int64_t k = 0; k < s.count; ++k) {
     const L w(s.w[k]);
     const T* const from = x + s.steps[k];
-    unrolled<Registers>(
-        [&](auto i) __attribute__((always_inline)) { sums[i] = fma(w, L::load(from + i * L::size), sums[i]); });
+    unrolled<Registers>([&](auto i)
+                            __attribute__((always_inline)) { sums[i] = fma(w, L::load(from + i * L::size), sums[i]); });
   }
   unrolled<Registers>([&](auto i) __attribute__((always_inline)) {
     if constexpr (i + 1 < Registers) sums[i].store(out + i * L::size);

@@ -40,8 +40,7 @@ void decide(const Decisions& d) {
   }
 }
 
-template <class T>
-void keep(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count) {
+template <class T> void keep(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     const T value = scale * x[i] + shift;  // of all, so that the choice is no branch
     y[i] = kept[i] ? value : dropped;

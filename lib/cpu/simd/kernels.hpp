@@ -96,9 +96,7 @@ template <class T> struct NormGradients {
   T *dx, *dweight, *dbias;  // dx null if not needed; the others are added to, both null if not needed
 };
 /// Numbers of channels: out = by_grad * grad + by_x * (x - shift) + offset.
-template <class T> struct ChannelRule {
-  const T *shift, *by_grad, *by_x, *offset;
-};
+template <class T> struct ChannelRule { const T *shift, *by_grad, *by_x, *offset; };
 
 /// kept[i]: whether number i of a stream of 32-bit random numbers is below the threshold, from a whole block on.
 struct Decisions {

@@ -132,13 +132,14 @@ template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<
     r.inverse[row] = static_cast<T>(inverse);
     const L from(center), factor(static_cast<T>(inverse));
     const L rest(static_cast<T>((static_cast<double>(center) - mean) * inverse));  // what rounding the mean took
-    norm_lanes<T>(r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-      L y = fma(norm_load(x + i, width) - from, factor, rest);
-      if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
-      else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
-      else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
-      norm_store(y, out + i, width);
-    });
+    norm_lanes<T>(
+        r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+          L y = fma(norm_load(x + i, width) - from, factor, rest);
+          if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
+          else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
+          else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
+          norm_store(y, out + i, width);
+        });
   }
 }
 
@@ -174,17 +175,18 @@ template <bool kWeight, bool kSums, class T> void norm_gradients_with(const Norm
     const double slope = (totals[1] - rest * totals[0]) * inverse * share;  // the mean of g times the result
     const L from(centered ? g.mean[row] : T(0)), factor(g.inverse[row]), shift(static_cast<T>(-rest * inverse));
     const L by_value(static_cast<T>(-slope * inverse)), offset(static_cast<T>(-level * inverse));
-    norm_lanes<T>(g.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-      const L change = norm_load(grad + i, width), value = fma(norm_load(x + i, width) - from, factor, shift);
-      if (dx != nullptr) {
-        const L through = kWeight ? change * norm_load(g.weight + i, width) : change;
-        norm_store(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
-      }
-      if constexpr (kSums) {
-        norm_store(fma(change, value, norm_load(g.dweight + i, width)), g.dweight + i, width);
-        norm_store(norm_load(g.dbias + i, width) + change, g.dbias + i, width);
-      }
-    });
+    norm_lanes<T>(
+        g.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+          const L change = norm_load(grad + i, width), value = fma(norm_load(x + i, width) - from, factor, shift);
+          if (dx != nullptr) {
+            const L through = kWeight ? change * norm_load(g.weight + i, width) : change;
+            norm_store(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
+          }
+          if constexpr (kSums) {
+            norm_store(fma(change, value, norm_load(g.dweight + i, width)), g.dweight + i, width);
+            norm_store(norm_load(g.dbias + i, width) + change, g.dbias + i, width);
+          }
+        });
   }
 }
 
@@ -225,17 +227,19 @@ void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int6
   for (std::int64_t p = 0; p < planes; ++p, x += count, out += count) {
     const L from(rule.shift[p]), by_x(rule.by_x[p]), offset(rule.offset[p]);
     if (grad == nullptr) {
-      norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-        norm_store(fma(norm_load(x + i, width) - from, by_x, offset), out + i, width);
-      });
+      norm_lanes<T>(
+          count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+            norm_store(fma(norm_load(x + i, width) - from, by_x, offset), out + i, width);
+          });
       continue;
     }
     const L by_grad(rule.by_grad[p]);
     const T* change = grad + p * count;
-    norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-      const L rest = fma(norm_load(x + i, width) - from, by_x, offset);
-      norm_store(fma(norm_load(change + i, width), by_grad, rest), out + i, width);
-    });
+    norm_lanes<T>(
+        count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+          const L rest = fma(norm_load(x + i, width) - from, by_x, offset);
+          norm_store(fma(norm_load(change + i, width), by_grad, rest), out + i, width);
+        });
   }
 }
 
@@ -279,8 +283,8 @@ CAPSTAN_INLINE void distance_strip(const T* rows, std::int64_t row_step, std::in
 }
 
 template <class T>
-void column_distances(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts,
-                      std::int64_t count, double* first, double* second) {
+void column_distances(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts, std::int64_t count,
+                      double* first, double* second) {
   constexpr std::int64_t kSize = Lanes<T>::size, kWide = kStripLanes * kSize;
   for (std::int64_t begin = 0; begin < row_count; begin += kStripRows) {
     const std::int64_t height = row_count - begin < kStripRows ? row_count - begin : kStripRows;
@@ -338,17 +342,17 @@ void column_products(const T* grad, const T* x, std::int64_t row_step, std::int6
 }
 
 template <class T>
-void column_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count,
-                 T* out) {
+void column_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count, T* out) {
   using L = Lanes<T>;
   for (std::int64_t row = 0; row < rows; ++row, x += count, out += count) {
     const T* change = grad == nullptr ? nullptr : grad + row * count;
-    norm_lanes<T>(count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-      L y = fma(norm_load(x + i, width) - norm_load(rule.shift + i, width), norm_load(rule.by_x + i, width),
-                norm_load(rule.offset + i, width));
-      if (change != nullptr) y = fma(norm_load(change + i, width), norm_load(rule.by_grad + i, width), y);
-      norm_store(y, out + i, width);
-    });
+    norm_lanes<T>(
+        count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+          L y = fma(norm_load(x + i, width) - norm_load(rule.shift + i, width), norm_load(rule.by_x + i, width),
+                    norm_load(rule.offset + i, width));
+          if (change != nullptr) y = fma(norm_load(change + i, width), norm_load(rule.by_grad + i, width), y);
+          norm_store(y, out + i, width);
+        });
   }
 }
 
