@@ -6,6 +6,7 @@
 #include <new>
 #include <shared_mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "lib/base/text.hpp"
@@ -53,6 +54,7 @@ struct ThreadState {
   std::int64_t own = 0;              // nanoseconds in reported operations
   std::int64_t watching = 0;         // nanoseconds in watchers
   std::int64_t reports = 0;
+  std::int64_t reads = 0;  // elements, of the operation that is about to be reported
 };
 constinit thread_local ThreadState this_thread;
 
@@ -106,6 +108,7 @@ void label(const Operation& operation) {
 struct Times {
   std::int64_t begin = 0, end = 0, own = 0;
   bool composed = false;
+  std::int64_t reads = 0;
 };
 
 void tell_watchers(const Operation& operation, const Times& times) {
@@ -113,7 +116,8 @@ void tell_watchers(const Operation& operation, const Times& times) {
   if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);
-  const Event event{operation, times.begin, times.end, times.own, me.number, me.replayed, times.composed};
+  const Event event{operation,   times.begin,    times.end,  times.own, me.number,
+                    me.replayed, times.composed, times.reads};
   for (Watcher* watcher : all.watchers) watcher->see(event);
 }
 
@@ -153,6 +157,10 @@ void operation_starts() noexcept {
   me.start_failures = base::failures;
 }
 
+void operation_reads(std::int64_t elements) noexcept {
+  if (!this_thread.telling && watched(kWatchTimes)) this_thread.reads = elements;
+}
+
 void operation_ends(const Operation& operation) {
   const ThreadState& me = this_thread;
   if (me.telling) return;
@@ -160,7 +168,7 @@ void operation_ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const bool timed = has_start(me);
   const std::int64_t begin = timed ? me.start : end;
-  tell(operation, {begin, end, end - begin, !timed});
+  tell(operation, {begin, end, end - begin, !timed, std::exchange(this_thread.reads, 0)});
 }
 
 ReplayWatch::ReplayWatch(const char* op) noexcept
@@ -183,7 +191,7 @@ void ReplayWatch::ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const std::int64_t begin = begin_ != 0 ? begin_ : end;  // 0: the first watcher came while it ran
   const std::int64_t own = end - begin - (me.own - own_before_) - (me.watching - watching_before_);
-  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_});
+  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0});
 }
 
 void add_watcher(Watcher& watcher) {

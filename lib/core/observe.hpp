@@ -35,6 +35,9 @@ void operation_starts() noexcept;
 inline void note_start() noexcept {
   if (watched(kWatchTimes)) operation_starts();
 }
+/// Of the operation to be reported next: how many elements it reads, counting each as often as it is read. For those
+/// whose shapes do not tell.
+void operation_reads(std::int64_t elements) noexcept;
 /// Tells all watchers. May throw NumericError.
 void operation_ends(const Operation& operation);
 
@@ -72,6 +75,7 @@ struct Event {
   int thread;               // 1, 2, ... in the order they were first seen
   const char* inside;       // the operation whose gradient is running, or null
   bool composed;            // it computed nothing itself: a view, or made of others, which were reported by themselves
+  std::int64_t reads;       // what the operation said by operation_reads, or 0
 };
 
 class Watcher {

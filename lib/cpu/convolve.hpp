@@ -145,4 +145,43 @@ class Tasks {
   std::int64_t count_, slots_;
 };
 
+inline constexpr std::int64_t kSteps = 256;  // products between loads and stores of the sums
+inline constexpr std::int64_t kFewChannels =
+    4;  // of so many lanes one or less with a channel: they take columns instead
+
+/// Channels of one group, and where their weights stand: `from` are summed over, `to` are those of the result.
+struct Channels {
+  std::int64_t groups, from, to;
+  std::int64_t from_stride, to_stride, group_stride;  // in the weights
+};
+
+/// Calls use(first result in the block's room, its offset in the output's plane, results) for runs of results that stand
+/// `out_step` of the columns apart.
+template <class Use>
+void for_out_runs(const Pass& pass, const Blocks& blocks, const Block& block, Use use) {
+  const PassAxis &d = pass.axis[0], &h = pass.axis[1], &w = pass.axis[2];
+  const std::int64_t line = blocks.tile == 0 ? block.size[2] : blocks.in_row(block.size[2]) * blocks.tile;
+  const bool rows_join = w.out_step == 1 && h.out_step == 1 && block.size[2] == w.out && line == w.out;
+  const std::int64_t joined = rows_join ? block.size[1] : 1;
+  for (std::int64_t i = 0; i < block.size[0]; ++i)
+    for (std::int64_t j = 0; j < block.size[1]; j += joined) {
+      const std::int64_t depth = d.out_start + d.out_step * (block.begin[0] + i);
+      const std::int64_t row = h.out_start + h.out_step * (block.begin[1] + j);
+      const std::int64_t column = w.out_start + w.out_step * block.begin[2];
+      use((i * block.size[1] + j) * line, (depth * h.out + row) * w.out + column, joined * block.size[2]);
+    }
+}
+
+inline std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+inline std::int64_t padded(std::int64_t count, std::int64_t size) { return parts(count, size) * size; }
+
+/// Throws BackendError if a part of the input with that many elements is too large for 32-bit offsets.
+void require_offsets(std::int64_t elements);
+
+/// How much each tap counts in the weights of each product of a tile.
+struct Shares {
+  double of[kProducts][5] = {};
+  explicit Shares(std::int64_t taps);
+};
+
 }  // namespace capstan::on_cpu

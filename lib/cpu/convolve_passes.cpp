@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "lib/base/text.hpp"
 #include "lib/cpu/convolve.hpp"
 
 namespace capstan::on_cpu {
@@ -26,7 +27,10 @@ PassAxis transposed_axis(const core::WindowAxis& a, std::int64_t phase) {
   return axis;
 }
 
-std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
+// The powers of the points of minimal filtering, over what makes the six products add up to the results.
+constexpr double kA = 0.75, kB = 1.5;
+constexpr double kAtA = 1 / (2 * kA * kA * (kA * kA - kB * kB)), kAtB = 1 / (2 * kB * kB * (kB * kB - kA * kA));
+constexpr double kAtZero = 1 / (kA * kA * kB * kB);
 
 }  // namespace
 
@@ -122,6 +126,22 @@ std::int64_t place_offsets(const Pass& pass, const Blocks& blocks, const Block& 
       for (std::int64_t k = 0; k < blocks.in_row(block.size[2]); ++k) *offsets++ = static_cast<std::int32_t>(line + k);
     }
   return offsets - first;
+}
+
+Shares::Shares(std::int64_t taps) {
+  double a = kAtA, negative_a = kAtA, b = kAtB, negative_b = kAtB;  // times the powers
+  for (std::int64_t tap = 0; tap < std::min<std::int64_t>(taps, 5); ++tap) {
+    of[1][tap] = a, of[2][tap] = negative_a, of[3][tap] = b, of[4][tap] = negative_b;
+    a *= kA, negative_a *= -kA, b *= kB, negative_b *= -kB;
+  }
+  of[0][0] = kAtZero;
+  of[5][std::clamp<std::int64_t>(taps - 1, 0, 4)] = 1;
+}
+
+void require_offsets(std::int64_t elements) {
+  if (elements > INT32_MAX)
+    base::fail<BackendError>(Where::current(), "convolution: ", elements,
+                             " elements of the input meet in one result; it must be fewer than 2^31.");
 }
 
 }  // namespace capstan::on_cpu
