@@ -7,6 +7,7 @@
 #include <capstan/ops/dropout.hpp>
 #include <capstan/ops/linalg.hpp>
 
+#include "autograd/drawing.hpp"
 #include "autograd/linalg.hpp"
 
 namespace capstan {
@@ -152,15 +153,21 @@ Operands checked(const char* op, const Tensor& query, const Tensor& key, const T
 
 Tensor both(const Tensor& a, const Tensor& b, Where where) { return a.defined() ? logical_and(a, b, where) : b; }
 
-/// A finite number so low that nothing remains of its exponential beside an ordinary score.
-double lowest(DType dtype) {
-  if (dtype == DType::float16) return -6e4;
-  return dtype == DType::float64 ? -1.7e308 : -3.3e38;
+/// The operands in the type that is computed in: 16-bit ones are rounded once, in the end.
+Operands widened(const Operands& o, Where where) {
+  const DType dtype = autograd::computing_type(o.query.dtype());
+  Operands wide = o;
+  for (Tensor* x : {&wide.query, &wide.key, &wide.value, &wide.bias})
+    if (x->defined()) *x = x->to(dtype, where);
+  return wide;
 }
+
+/// A finite number so low that nothing remains of its exponential beside an ordinary score.
+double lowest(DType dtype) { return dtype == DType::float64 ? -1.7e308 : -3.3e38; }
 
 /// [..., queries, keys]
 Tensor weights_of(const Operands& o, Where where) {
-  Tensor scores = mul(matmul(o.query, turned(o.key, where), where), o.scale, where);
+  Tensor scores = matmul(mul(o.query, o.scale, where), turned(o.key, where), where);
   Tensor allowed = o.mask;
   if (o.bias.defined()) {
     const Tensor counts = not_equal(o.bias, -__builtin_inf(), where);
@@ -176,36 +183,39 @@ Tensor weights_of(const Operands& o, Where where) {
   return capstan::where(allowed, softmax(limited, -1, where), 0, where);  // a row of nothing else is 0 too
 }
 
-AttentionResult by_operations(const Operands& o, double keep, Rng& rng, Where where) {
-  const std::uint64_t position = rng.position();
-  try {
-    Tensor weights = weights_of(o, where);
-    Tensor output = matmul(keep < 1 ? dropout(weights, keep, rng, where) : weights, o.value, where);
-    return {std::move(output), std::move(weights)};
-  } catch (...) {
-    rng.set_position(position);
-    throw;
-  }
+AttentionResult by_operations(const Operands& given, double keep, Rng& rng, Where where) {
+  const autograd::RngRollback drawn(rng);
+  const DType dtype = given.query.dtype();
+  const Operands o = widened(given, where);
+  const Tensor weights = weights_of(o, where);
+  const Tensor output = matmul(keep < 1 ? dropout(weights, keep, rng, where) : weights, o.value, where);
+  return {output.to(dtype, where), weights.to(dtype, where)};
 }
 
 void replay_by_operations(Replay& r, const Rule& rule) {
   const Where where = r.where();
-  const Operands o{r.saved(0), r.saved(1), r.saved(2), r.saved(4), r.saved(3), rule.causal, rule.scale};
-  const Tensor weights = weights_of(o, where), &grad = r.grad();
-  if (r.needs(2)) r.give(2, matmul(turned(weights, where), grad, where));
+  const DType dtype = r.saved(0).dtype();
+  const Operands o =
+      widened({r.saved(0), r.saved(1), r.saved(2), r.saved(4), r.saved(3), rule.causal, rule.scale}, where);
+  const Tensor weights = weights_of(o, where), grad = r.grad().to(weights.dtype(), where);
+  if (r.needs(2)) r.give(2, matmul(turned(weights, where), grad, where).to(dtype, where));
   if (!r.needs(0) && !r.needs(1) && !r.needs(3)) return;
   const Tensor by_weight = matmul(grad, turned(o.value, where), where);
   const Tensor mean = sum(mul(weights, by_weight, where), -1, {.keepdims = true}, where);
   const Tensor by_score = mul(weights, sub(by_weight, mean, where), where);
-  const Tensor by_product = mul(by_score, o.scale, where);
-  if (r.needs(0)) r.give(0, matmul(by_product, o.key, where));
-  if (r.needs(1)) r.give(1, matmul(turned(by_product, where), o.query, where));
-  if (r.needs(3)) r.give(3, autograd::sum_to(by_score, o.bias.impl()->shape, where));
+  if (r.needs(0)) r.give(0, mul(matmul(by_score, o.key, where), o.scale, where).to(dtype, where));
+  if (r.needs(1)) r.give(1, matmul(turned(by_score, where), mul(o.query, o.scale, where), where).to(dtype, where));
+  if (r.needs(3)) r.give(3, autograd::sum_to(by_score, o.bias.impl()->shape, where).to(dtype, where));
 }
 
 // --- in one kernel ---
 
-/// As the kernel takes it: float32 or float64, the last axis contiguous.
+/// A bias as the kernel takes it, which reads any layout; or none.
+Tensor bias_for_kernel(const Tensor& bias, Where where) {
+  return bias.defined() ? autograd::converted(bias, autograd::computing_type(bias.impl()->dtype), where) : bias;
+}
+
+/// An operand as the kernel takes it: float32 or float64, the last axis contiguous.
 Tensor for_kernel(const Tensor& x, Where where) {
   const Tensor wide = autograd::converted(x, autograd::computing_type(x.impl()->dtype), where);
   const TensorImpl& impl = *wide.impl();
@@ -235,7 +245,7 @@ void attention_replay(Replay& r) {
   const Where where = r.where();
   const Tensor query = for_kernel(r.saved(0), where), key = for_kernel(r.saved(1), where);
   const Tensor value = for_kernel(r.saved(2), where), grad = for_kernel(r.grad(), where);
-  const Tensor bias = r.saved(3).defined() ? for_kernel(r.saved(3), where) : Tensor();
+  const Tensor bias = bias_for_kernel(r.saved(3), where);
   const Tensor* const operands[] = {&query, &key, &value};
   Tensor gradients[3];
   for (int i = 0; i < 3; ++i)
@@ -251,7 +261,7 @@ void attention_replay(Replay& r) {
 
 Tensor in_one_kernel(const char* op, const Operands& o, Where where) {
   const Tensor query = for_kernel(o.query, where), key = for_kernel(o.key, where), value = for_kernel(o.value, where);
-  const Tensor bias = o.bias.defined() ? for_kernel(o.bias, where) : Tensor();
+  const Tensor bias = bias_for_kernel(o.bias, where);
   const TensorImpl& q = *query.impl();
   const Shape shape = autograd::with_sizes(q.shape, 1, {autograd::columns_of(*value.impl())}, where);
   Tensor wide = laid_out_like(q, shape, where);

@@ -20,6 +20,7 @@ Tensor averaged(const char* op, const Tensor& x, const Pooling& pooling, Where w
   const TensorImpl& impl = *packed.impl();
   Tensor out = autograd::result_like(impl, pooling.result, impl.dtype, where);
   backend_of(impl, where).avg_pool(pooling.task, impl, *out.impl());
+  autograd::note_windows(pooling);
   record(
       op, where, [](Replay& r) { r.give(0, hand_back(r.grad(), r.attributes<Pooling>(), r.where())); }, {&x}, {&out},
       {}, pooling);
@@ -58,7 +59,8 @@ Tensor lp_pool(const char* op, const char* mean_op, int axes, const Tensor& x, d
   const WindowRequest request{.stride = options.stride, .padding = Borders(), .ceil = options.ceil};
   const Pooling pooling = autograd::pool_windows(op, impl.shape, axes, kernel, request, where);
   const autograd::Rollback rollback;
-  const auto places = static_cast<double>(pooling.task.window.kernel());
+  double places = 1;  // of a kernel, which with ceil may be far larger than x
+  for (const core::WindowAxis& a : pooling.task.window.axis) places *= static_cast<double>(a.kernel);
   const Tensor sums = mul(averaged(mean_op, pow(x, norm, where), pooling, where), places, where);
   const Tensor none = equal(sums, 0, where);  // there the root has no slope
   return capstan::where(none, 0, pow(capstan::where(none, 1, sums, where), 1 / norm, where), where);

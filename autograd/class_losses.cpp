@@ -72,41 +72,57 @@ Tensor classes_last(const Tensor& x, int axis, Where where) {
 
 namespace {
 
+/// 0 where a row does not count, so that NaN and infinities there reach nothing.
+Tensor counted(const Tensor& rows, const Tensor& counts, Where where) {
+  return counts.defined() ? capstan::where(counts, rows, 0, where) : rows;
+}
+/// The same of rows of classes.
+Tensor counted_classes(const Tensor& x, const Tensor& counts, Where where) {
+  return counts.defined() ? capstan::where(expand_dims(counts, -1, where), x, 0, where) : x;
+}
+
 void cross_entropy_replay(Replay& r) {
   const Where where = r.where();
-  const Tensor &logits = r.saved(0), &labels = r.saved(1), &total = r.saved(2);
+  const Tensor &logits = r.saved(0), &labels = r.saved(1), &sums = r.saved(2), &counts = r.saved(3);
   if (listening()) {
     const Tensor on = one_hot(labels, logits.size(-1), 1, 0, logits.dtype(), where);
-    r.give(0, mul(sub(softmax(logits, -1, where), on, where), expand_dims(r.grad(), -1, where), where));
+    const Tensor share = softmax(counted_classes(logits, counts, where), -1, where);
+    r.give(0, mul(sub(share, on, where), expand_dims(r.grad(), -1, where), where));
     return;
   }
   const Tensor x = autograd::dense(logits, where);
   const Tensor grad = r.grad().rank() > 1 ? autograd::dense(r.grad(), where) : r.grad();
   Tensor out = autograd::result_like(*x.impl(), where);
   backend_of(*x.impl(), where)
-      .cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *total.impl(), *out.impl());
+      .cross_entropy_backward(*grad.impl(), *x.impl(), *labels.impl(), *sums.impl(), *out.impl());
   r.give(0, std::move(out));
 }
 
-/// -log softmax(logits)[label] for each row, shown as `op`; the labels are contiguous and in range.
-Tensor sparse_rows(const char* op, const Tensor& logits, const Tensor& index, Where where) {
-  const TensorImpl &x = *logits.impl(), &l = *index.impl();
+/// -log softmax(logits)[label] for each row, shown as `op`, and 0 for those that do not count.
+Tensor sparse_rows(const char* op, const Tensor& logits, const Labels& found, Where where) {
+  const TensorImpl &x = *logits.impl(), &l = *found.index.impl();
   const Tensor rows = autograd::dense(logits, where);
   Tensor loss = autograd::result_like(x, l.shape, x.dtype, where);
-  const Tensor total = autograd::result_like(x, l.shape, x.dtype, where);
-  backend_of(x, where).cross_entropy(*rows.impl(), l, *loss.impl(), *total.impl());
-  record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &index, &total});
-  return loss;
+  const Tensor sums = autograd::result_like(x, autograd::with_sizes(l.shape, 0, {2}, where),
+                                            autograd::computing_type(x.dtype), where);
+  backend_of(x, where).cross_entropy(*rows.impl(), l, *loss.impl(), *sums.impl());
+  record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &found.index, &sums, &found.counts});
+  return counted(loss, found.counts, where);
 }
 
-/// Losses of rows with those that do not count at 0, and a mean that divides by the weights of those that do.
-Tensor reduced_rows(const Tensor& rows, const Tensor& weight, const Tensor& counts, Reduction reduction, Where where) {
-  const Tensor losses = counts.defined() ? capstan::where(counts, rows, 0, where) : rows;
+/// The weight of each label, 0 where a row does not count; undefined if there are none.
+Tensor counted_weight(const Tensor& class_weight, const Labels& found, DType dtype, Where where) {
+  const Tensor weight = class_weight_of(class_weight, found.index, dtype, where);
+  return weight.defined() ? counted(weight, found.counts, where) : weight;
+}
+
+/// Losses of rows, those that do not count at 0 as their weights; the mean divides by the weights.
+Tensor reduced_rows(const Tensor& losses, const Tensor& weight, const Tensor& counts, Reduction reduction,
+                    Where where) {
   if (reduction != Reduction::mean || (!weight.defined() && !counts.defined()))
     return reduced(losses, reduction, where);
   const DType dtype = losses.dtype(where), wide = autograd::computing_type(dtype);
-  Tensor shares = weight.defined() ? weight.to(wide, where) : cast(counts, wide, where);
-  if (weight.defined() && counts.defined()) shares = capstan::where(counts, shares, 0, where);
+  const Tensor shares = weight.defined() ? weight.to(wide, where) : cast(counts, wide, where);
   const Tensor total = sum(losses.to(wide, where), {}, {}, where);
   return div(total, sum(shares, {}, {}, where), where).to(dtype, where);
 }
@@ -153,12 +169,13 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, 
   autograd::require_floating(op, x, where);
   const Labels found = look_up(op, "logits", x, x.rank() - 1, labels, nullptr, where);
   const Rollback rollback;
-  return reduced(op, sparse_rows(op, logits, found.index, where), options.weight, options.reduction, where);
+  return reduced(op, sparse_rows(op, logits, found, where), options.weight, options.reduction, where);
 }
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const RowLossOptions& options, Where where) {
   constexpr const char* op = "softmax_cross_entropy";
   autograd::require_alike(op, "logits are", logits, "labels", labels, where);
+  if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
   const Rollback rollback;
   const Tensor losses = neg(sum(mul(labels, log_softmax(logits, -1, where), where), -1, {}, where), where);
   return reduced(op, losses, options.weight, options.reduction, where);
@@ -172,8 +189,9 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
   autograd::require_class_weight(op, options.class_weight, x, axis, where);
   const Rollback rollback;
   const Labels found = look_up(op, "log-probabilities", x, axis, labels, &options.ignored_label, where);
-  const Tensor weight = class_weight_of(options.class_weight, found.index, x.dtype, where);
-  const Tensor rows = neg(pick(classes_last(log_probabilities, axis, where), found.index, where), where);
+  const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
+  const Tensor picked = neg(pick(classes_last(log_probabilities, axis, where), found.index, where), where);
+  const Tensor rows = counted(picked, found.counts, where);
   return reduced_rows(times(rows, weight, where), weight, found.counts, options.reduction, where);
 }
 
@@ -191,15 +209,16 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   const Rollback rollback;
   const Labels found = look_up(op, "logits", x, axis, target, &options.ignored_label, where);
   const Tensor rows = classes_last(logits, axis, where);
-  const Tensor weight = class_weight_of(options.class_weight, found.index, x.dtype, where);
+  const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
   if (smoothing == 0) {
-    const Tensor losses = times(sparse_rows(op, rows, found.index, where), weight, where);
+    const Tensor losses = times(sparse_rows(op, rows, found, where), weight, where);
     return reduced_rows(losses, weight, found.counts, options.reduction, where);
   }
   const Tensor& given = options.class_weight;
   const Tensor class_weight = given.defined() ? given.to(x.dtype, where) : given;
-  const Tensor losses = smoothed_rows(rows, found.index, weight, class_weight, smoothing, where);
-  return reduced_rows(losses, weight, found.counts, options.reduction, where);
+  const Tensor kept = counted_classes(rows, found.counts, where);
+  const Tensor losses = smoothed_rows(kept, found.index, weight, class_weight, smoothing, where);
+  return reduced_rows(counted(losses, found.counts, where), weight, found.counts, options.reduction, where);
 }
 
 }  // namespace capstan

@@ -231,6 +231,22 @@ std::vector<Tensor> clip_by_norm(std::vector<Tensor> gradients, double limit, co
 
 // --- clipping by value ---
 
+namespace {
+
+/// `clip`, in place where that may be.
+Tensor limited(Tensor x, double low, double high, Where where) {
+  TensorImpl& impl = *x.impl();
+  if (!autograd::may_reuse(impl) || autograd::attended()) return clip(x, low, high, where);
+  const Tensor least = core::scalar_tensor("clip", low, impl.dtype, impl.device(), where);
+  const Tensor most = core::scalar_tensor("clip", high, impl.dtype, impl.device(), where);
+  const core::Backend& backend = autograd::backend_of(impl, where);
+  backend.binary(kernels::kBinaryId<kernels::Maximum>, impl, *least.impl(), impl);
+  backend.binary(kernels::kBinaryId<kernels::Minimum>, impl, *most.impl(), impl);
+  return x;
+}
+
+}  // namespace
+
 std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, double high, Where where) {
   constexpr const char* op = "clip_by_value";
   if (!(low <= high))
@@ -244,7 +260,7 @@ std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, dou
       once.values = clip(once.values, low, high, where);
       x = core::make_sliced(std::move(once), x.impl()->shape, where);
     } else {
-      x = clip(x, low, high, where);
+      x = limited(std::move(x), low, high, where);
     }
   }
   return gradients;

@@ -179,6 +179,10 @@ Tensor convolve(int axes, const Tensor& input, const Tensor& weight, const Tenso
 std::int64_t transposed_size(const char* op, int axis, std::int64_t n, std::int64_t kernel,
                              const ConvTransposeOptions& o, Where where) {
   const std::int64_t stride = o.stride[axis], extent = (kernel - 1) * o.dilation[axis] + 1;
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // every other setting is far smaller
+  if (n > 1 && stride > kMost / (n - 1))
+    base::fail<ShapeError>(where, op, ": the input's ", n, " places along spatial axis ", axis, " with a stride of ",
+                           stride, " give a result of more than 2^62.");
   const bool same = o.padding.same();
   const std::int64_t least =
       same ? (n - 1) * stride + 1 : (n - 1) * stride + extent - o.padding[axis].before - o.padding[axis].after;
@@ -251,19 +255,28 @@ Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor&
 Tensor depthwise_conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
                         Where where) {
   const TensorImpl& x = core::defined("depthwise_conv2d", input, where);
+  const Shape& kernel = core::defined("depthwise_conv2d", weight, where).shape;
   if (options.groups != 1)
     base::fail<Error>(where, "depthwise_conv2d: groups is ", options.groups,
                       "; leave it alone, every channel is a group of its own.");
   if (x.rank() < 3)
     base::fail<ShapeError>(where, "depthwise_conv2d: the input is ", x.shape,
                            "; it must be [batch, channels, rows, columns] or [channels, rows, columns].");
+  const std::int64_t channels = x.shape[x.rank() - 3];
+  if (channels > 0 && kernel.rank() == 4 && (kernel[0] % channels != 0 || kernel[1] != 1))
+    base::fail<ShapeError>(where, "depthwise_conv2d: the input has ", channels, " channels and the kernel is ", kernel,
+                           "; it must be [a multiple of ", channels, ", 1, rows, columns].");
   ConvOptions grouped = options;
-  grouped.groups = x.shape[x.rank() - 3];
+  grouped.groups = channels;
   return conv2d(input, weight, bias, grouped, where);
 }
 
 Tensor separable_conv2d(const Tensor& input, const Tensor& depthwise, const Tensor& pointwise, const Tensor& bias,
                         const ConvOptions& options, Where where) {
+  const Shape& mixing = core::defined("separable_conv2d", pointwise, where).shape;
+  if (mixing.rank() == 4 && (mixing[2] != 1 || mixing[3] != 1))
+    base::fail<ShapeError>(where, "separable_conv2d: the pointwise kernel is ", mixing,
+                           "; it must be [out, channels, 1, 1].");
   const autograd::Rollback rollback;
   return conv2d(depthwise_conv2d(input, depthwise, Tensor(), options, where), pointwise, bias, {}, where);
 }

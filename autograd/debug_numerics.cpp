@@ -43,7 +43,7 @@ bool is_elementwise(std::string_view op) {
 
 /// Operations that write a number which they were given.
 bool writes_given_number(std::string_view op) {
-  for (const std::string_view other : {"one_hot", "pad", "threshold"})
+  for (const std::string_view other : {"exchange_each", "one_hot", "pad", "threshold"})
     if (op == other) return true;
   return false;
 }

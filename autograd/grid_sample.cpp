@@ -120,18 +120,17 @@ Tensor regular_grid(const Shape& size, bool align_corners, const TensorImpl& lik
   const int axes = size.rank() - 2;
   std::int64_t places = 1;
   for (int axis = 0; axis < axes; ++axis) places *= size[2 + axis];
-  std::vector<double> rows;
-  rows.reserve(static_cast<std::size_t>(places * (axes + 1)));
+  const Tensor grid = empty(Shape({1, places, axes + 1}, where), {.dtype = DType::float64}, where);
+  auto* next = grid.impl()->as<double>();
   for (std::int64_t place = 0; place < places; ++place) {
     std::int64_t rest = place;
     for (int axis = axes - 1; axis >= 0; --axis) {
       const std::int64_t n = size[2 + axis];
-      rows.push_back(centre_of(rest % n, n, align_corners));
+      *next++ = centre_of(rest % n, n, align_corners);
       rest /= n;
     }
-    rows.push_back(1);
+    *next++ = 1;
   }
-  const Tensor grid = from_vector(rows, Shape({1, places, axes + 1}, where), where);
   return autograd::converted(grid, like.dtype, where).to(like.device(), where);
 }
 

@@ -1,4 +1,6 @@
 // Losses between numbers, probabilities and rates, and what all losses share.
+#include <cmath>
+
 #include <capstan/ops/activation.hpp>
 #include <capstan/tape.hpp>
 
@@ -75,9 +77,13 @@ Tensor elementwise(const char* op, const Tensor& prediction, const Tensor& targe
   return reduced(op, loss_of_pairs<Row>(op, prediction, target, p, where), weight, reduction, where);
 }
 
-/// The smallest (largest) element, or `otherwise` if there is none; NaN if one is.
+/// The smallest (largest) element, or `otherwise`, which also stands for each NaN.
 double extreme_or(double otherwise, kernels::Reduction kind, const Tensor& x, Where where) {
-  return x.numel(where) == 0 ? otherwise : autograd::extreme_of(kind, *x.impl(), where);
+  if (x.numel(where) == 0) return otherwise;
+  const double extreme = autograd::extreme_of(kind, *x.impl(), where);
+  if (!std::isnan(extreme)) return extreme;
+  const NoGrad off;
+  return autograd::extreme_of(kind, *capstan::where(isnan(x, where), otherwise, x, where).impl(), where);
 }
 
 }  // namespace
@@ -169,7 +175,10 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
   const Rollback rollback;
   Tensor losses = options.log_input ? loss_of_pairs<kernels::PoissonOfLog>(op, input, target, 0, where)
                                     : loss_of_pairs<kernels::PoissonOfRate>(op, input, target, options.epsilon, where);
-  if (options.full) losses = add(losses, log_factorial(target, where), where);
+  if (options.full) {  // t * log(t) may exceed 16-bit types where log(t!) does not
+    const DType type = losses.dtype(where);
+    losses = add(losses, log_factorial(target.to(computing_type(type), where), where).to(type, where), where);
+  }
   return reduced(op, losses, options.weight, options.reduction, where);
 }
 
@@ -202,7 +211,8 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
   if (low < 0) base::fail<Error>(where, op, ": the smallest variance is ", low, "; none may be negative.");
 
   const Rollback rollback;
-  const DType type = promote(input.dtype(where), target.dtype(where), where), wide = computing_type(type);
+  const DType pair = promote(input.dtype(where), target.dtype(where), where);
+  const DType type = promote(pair, given.dtype, where), wide = computing_type(type);
   Tensor v = variance.to(wide, where);
   if (given.rank() < input.rank(where)) v = expand_dims(v, -1, where);
   if (!(low >= options.epsilon))  // only the value is raised

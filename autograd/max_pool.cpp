@@ -77,6 +77,7 @@ MaxPoolResult pooled(const char* op, const Tensor& x, const Pooling& pooling, bo
     result.indices = autograd::result_like(impl, pooling.result, DType::int64, where);
     backend.max_pool_positions(pooling.task, *places.impl(), *result.indices.impl());
   }
+  autograd::note_windows(pooling);
   if (followed && with_indices)
     record(op, where, &max_pool_replay, {&x}, {&result.values}, {&places}, pooling, {&result.values, &result.indices});
   else if (followed) record(op, where, &max_pool_replay, {&x}, {&result.values}, {&places}, pooling);
@@ -116,8 +117,11 @@ void unpooled_sizes(const char* op, const Shape& shape, int axes, const Sizes& k
     const std::int64_t windows = shape[shape.rank() - axes + i], step = stride[i];
     const Padding padding = options.padding[i];
     const bool same = options.padding.same();
-    const std::int64_t covered =
-        same ? windows * step : (windows - 1) * step - padding.before - padding.after + kernels[i];
+    std::int64_t reach = 0;
+    if (__builtin_mul_overflow(windows, step, &reach) || reach > INT64_MAX / 2)
+      base::fail<ShapeError>(where, op, ": ", windows, " windows along spatial axis ", i, ", ", step,
+                             " apart, reach over 2^62 places or more.");
+    const std::int64_t covered = same ? reach : reach - step - padding.before - padding.after + kernels[i];
     const std::int64_t low = covered - step + 1, high = same ? covered : covered + step - 1;
     sizes[i] = options.output_size.count() > 0 ? options.output_size[i] : covered;
     if (sizes[i] < 0 || sizes[i] < low || sizes[i] > high)

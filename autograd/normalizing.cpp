@@ -56,7 +56,8 @@ Standardized::Standardized(const Tensor& x, const Axes& over, double epsilon, bo
   Tensor spread;
   if (centered) {
     const Moments both = moments(x, axes, {.keepdims = true}, where);
-    distance = sub(x, both.mean, where);
+    const Tensor about = sub(x, both.mean, where);
+    distance = sub(about, mean(about, axes, {.keepdims = true}, where), where);  // and what rounding the mean took
     spread = both.variance;
   } else {
     spread = mean(square(x, where), axes, {.keepdims = true}, where);

@@ -5,14 +5,21 @@ namespace {
 
 /// Throws ShapeError for a window of which all places lie outside the input.
 void check_windows_hold_input(const char* op, const core::WindowAxis& a, int number, Where where) {
-  const bool inside = a.before == 0 && (a.out - 1) * a.stride + a.extent() <= a.in;
-  for (std::int64_t o = 0; !inside && o < a.out; ++o) {
+  const auto check = [&](std::int64_t o) {
     const std::int64_t start = o * a.stride - a.before;
     const std::int64_t first = start >= 0 ? start : start + (a.dilation - 1 - start) / a.dilation * a.dilation;
     if (first >= a.in || first - start >= a.extent())
       base::fail<ShapeError>(where, op, ": window ", o, " of spatial axis ", number, " begins at ", start,
                              " and holds padding only (", a.in, " inputs, kernel ", a.kernel, ", dilation ", a.dilation,
                              "); every window must hold an input.");
+  };
+  if (a.out == 0) return;
+  if (a.in >= a.dilation) {  // none steps over the input: the first may end in front of it, the last begin behind it
+    const std::int64_t behind = (a.in + a.before + a.stride - 1) / a.stride;
+    check(0);
+    if (behind < a.out) check(behind);
+  } else {
+    for (std::int64_t o = 0; o < a.out; ++o) check(o);
   }
 }
 
@@ -92,6 +99,20 @@ Pooling global_window(const char* op, const Shape& shape, ReduceOptions options,
   const int rank = options.keepdims ? shape.rank() : 2;
   pooling.result = Shape(std::span<const std::int64_t>(list, static_cast<std::size_t>(rank)), where);
   return pooling;
+}
+
+void note_windows(const Pooling& pooling) noexcept {
+  if (!core::watched(core::kWatchTimes)) return;
+  const core::Window& window = pooling.task.window;
+  if (window.out() == 0) return;
+  std::int64_t held = 1;  // in all windows of a plane
+  for (const core::WindowAxis& a : window.axis) {
+    std::int64_t along = pooling.task.adaptive ? 0 : a.out * (a.kernel < a.in ? a.kernel : a.in);
+    for (std::int64_t o = 0; pooling.task.adaptive && o < a.out; ++o)
+      along += ((o + 1) * a.in + a.out - 1) / a.out - o * a.in / a.out;
+    held *= along;
+  }
+  core::operation_reads(pooling.result.numel() / window.out() * held);
 }
 
 }  // namespace capstan::autograd

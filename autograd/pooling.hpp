@@ -26,4 +26,7 @@ Pooling adaptive_windows(const char* op, const Shape& shape, int axes, const Siz
 /// One window over all axes behind batch and channels. Throws ShapeError.
 Pooling global_window(const char* op, const Shape& shape, ReduceOptions options, Where where);
 
+/// Tells who watches how many elements the windows hold. Right before the operation is recorded.
+void note_windows(const Pooling& pooling) noexcept;
+
 }  // namespace capstan::autograd

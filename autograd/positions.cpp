@@ -1,6 +1,6 @@
 // What attention is told of positions: masks and biases by distance, sines and cosines, turned pairs of features.
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include <capstan/create.hpp>
 #include <capstan/ops/attention.hpp>
@@ -27,21 +27,20 @@ void check_base(const char* op, double base, Where where) {
     base::fail<Error>(where, op, ": the base is ", base, "; it must be above 0 and finite.");
 }
 
-/// key - query: [queries, keys], of that type.
-Tensor distances(std::int64_t queries, std::int64_t keys, DType dtype, Where where) {
-  const Tensor from = arange(0, queries, 1, {.dtype = dtype}, where), to = arange(0, keys, 1, {.dtype = dtype}, where);
-  return sub(to, expand_dims(from, 1, where), where);
-}
+/// 0, 1, ... in that type.
+Tensor counting(std::int64_t count, DType dtype, Where where) { return arange(0, count, 1, {.dtype = dtype}, where); }
 
 /// The authors' slopes: for a power of 2 from 2^(-8/heads) on, each as many times smaller than the one before.
-std::vector<double> slopes_of(std::int64_t heads) {
+/// [heads, 1, 1]
+Tensor slopes_of(std::int64_t heads, Where where) {
+  const Tensor slopes = core::make_tensor(Shape({heads, 1, 1}, where), DType::float64, cpu(), where);
+  double* next = slopes.impl()->as<double>();
   std::int64_t power = 1;
   while (power <= heads / 2) power *= 2;
-  std::vector<double> slopes;
   for (std::int64_t i = 1; i <= power; ++i)
-    slopes.push_back(std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(power)));
+    *next++ = std::exp2(-8.0 * static_cast<double>(i) / static_cast<double>(power));
   for (std::int64_t i = 1; power + i <= heads; ++i)
-    slopes.push_back(std::exp2(-8.0 * static_cast<double>(2 * i - 1) / static_cast<double>(2 * power)));
+    *next++ = std::exp2(-8.0 * static_cast<double>(2 * i - 1) / static_cast<double>(2 * power));
   return slopes;
 }
 
@@ -49,7 +48,9 @@ std::vector<double> slopes_of(std::int64_t heads) {
 
 Tensor causal_mask(std::int64_t queries, std::int64_t keys, std::int64_t offset, Where where) {
   check_lengths("causal_mask", queries, keys, where);
-  return less_equal(distances(queries, keys, DType::int64, where), offset, where);
+  const std::int64_t shift = std::clamp(offset, -queries, keys);  // beyond these nothing changes; sums could overflow
+  const Tensor last = add(counting(queries, DType::int64, where), shift, where);  // that each query sees
+  return less_equal(counting(keys, DType::int64, where), expand_dims(last, 1, where), where);
 }
 
 Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t offset,
@@ -57,9 +58,9 @@ Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, s
   check_lengths("alibi_bias", queries, keys, where);
   if (heads < 1) base::fail<ShapeError>(where, "alibi_bias: ", heads, " heads were asked for; they must be >= 1.");
   check_floating("alibi_bias", options.dtype, where);
-  const Tensor ahead =
-      sub(distances(queries, keys, DType::float64, where), static_cast<double>(offset), where);  // of the query
-  const Tensor slopes = from_vector(slopes_of(heads), Shape({heads, 1, 1}, where), where);
+  const Tensor places = add(counting(queries, DType::float64, where), static_cast<double>(offset), where);
+  const Tensor ahead = sub(counting(keys, DType::float64, where), expand_dims(places, 1, where), where);
+  const Tensor slopes = slopes_of(heads, where);
   return mul(abs(ahead, where), neg(slopes, where), where).to(options.dtype, where).to(options.device, where);
 }
 

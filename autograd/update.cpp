@@ -1,7 +1,10 @@
 #include <capstan/ops/update.hpp>
 #include <capstan/sparse.hpp>
 
-#include "autograd/ops.hpp"
+#include <algorithm>
+#include <tuple>
+
+#include "autograd/places.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
 
 namespace capstan {
@@ -77,9 +80,21 @@ struct Ready {
   RowSlices rows;
 };
 
-Ready make_ready(const Tensor& gradient, Where where) {
+/// A gradient that lies among what the step changes is copied: it is to be read as it was before.
+Ready make_ready(const Tensor& gradient, bool changes, Where where) {
   if (has_row_slices(gradient)) return {{}, coalesce(row_slices(gradient, where), where)};
+  if (changes) return {autograd::fresh_copy(gradient, gradient.impl()->dtype, where), {}};
   return {autograd::dense(gradient, where), {}};
+}
+
+/// Where the parameters lie that a step changes, in order.
+std::vector<const core::Storage*> storages_of(std::span<const ParameterUpdate> updates) {
+  std::vector<const core::Storage*> all;
+  all.reserve(updates.size());
+  for (const ParameterUpdate& update : updates)
+    if (update.gradient.defined()) all.push_back(update.parameter.impl()->storage);
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 void run(const ParameterUpdate& update, const Ready& ready, Where where) {
@@ -97,6 +112,32 @@ void run(const ParameterUpdate& update, const Ready& ready, Where where) {
   }
   core::note_write(p, where);
   for (int k = 0; k < count; ++k) core::note_write(*states[k], where);
+}
+
+/// The bytes of a parameter. One without elements has a place of its own.
+struct Place {
+  const void *begin, *end;
+  std::size_t parameter;
+};
+Place place_of(const TensorImpl& p, std::size_t i) {
+  if (p.numel() == 0) return {&p, &p + 1, i};
+  return {p.data, p.data + p.numel() * size_of(p.dtype), i};
+}
+
+/// Two parameters of which each has an element of the other, the first such two; equal numbers if there are none.
+std::pair<std::size_t, std::size_t> overlapping(std::vector<Place> places) {
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return std::tie(a.begin, a.parameter) < std::tie(b.begin, b.parameter);
+  });
+  std::pair<std::size_t, std::size_t> found(places.size(), places.size());
+  for (std::size_t i = 1, longest = 0; i < places.size(); ++i) {  // `longest` of those before reaches farthest
+    if (places[i].begin < places[longest].end) {
+      const auto [first, second] = std::minmax(places[longest].parameter, places[i].parameter);
+      if (second < found.second) found = {first, second};
+    }
+    if (places[i].end > places[longest].end) longest = i;
+  }
+  return found;
 }
 
 /// One report for all parameters, and for what is kept of each.
@@ -118,12 +159,38 @@ void tell(const char* op, std::span<const ParameterUpdate> updates, Where where)
 void apply_updates(const char* name, std::span<const ParameterUpdate> updates, Where where) {
   for (std::size_t i = 0; i < updates.size(); ++i)
     if (updates[i].gradient.defined()) check_update(name, i, updates[i], where);
+  const std::vector<const core::Storage*> changing = storages_of(updates);
   std::vector<Ready> ready(updates.size());  // whatever can fail happens before the first parameter changes
-  for (std::size_t i = 0; i < updates.size(); ++i)
-    if (updates[i].gradient.defined()) ready[i] = make_ready(updates[i].gradient, where);
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const Tensor& gradient = updates[i].gradient;
+    if (!gradient.defined()) continue;
+    const bool changes = std::binary_search(changing.begin(), changing.end(), gradient.impl()->storage);
+    ready[i] = make_ready(gradient, changes, where);
+  }
   for (std::size_t i = 0; i < updates.size(); ++i)
     if (updates[i].gradient.defined()) run(updates[i], ready[i], where);
   tell(name, updates, where);
+}
+
+void check_parameters(const char* name, std::span<const Tensor> parameters, Where where) {
+  std::vector<Place> places;
+  places.reserve(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].defined())
+      base::fail<Error>(where, name, ": parameter ", i, " is undefined; give it a value first.");
+    const TensorImpl& p = core::defined(name, parameters[i], where);
+    if (!is_floating(p.dtype))
+      base::fail<DTypeError>(where, name, ": parameter ", i, " is ", p.dtype, "; it must be a floating type.");
+    if (!p.contiguous) base::fail<ShapeError>(where, name, ": parameter ", i, " is not contiguous; it must be.");
+    places.push_back(place_of(p, i));
+  }
+  const auto [first, second] = overlapping(std::move(places));
+  if (first == second) return;
+  if (parameters[first].is_same(parameters[second]))
+    base::fail<Error>(where, name, ": parameters ", first, " and ", second,
+                      " are the same tensor; each must be given once, in one group.");
+  base::fail<Error>(where, name, ": parameters ", first, " and ", second,
+                    " share elements; each element must be given once, in one group.");
 }
 
 void check_gradients(const char* name, std::span<const Tensor> parameters, std::span<const Tensor> gradients,

@@ -43,12 +43,16 @@ void check_padding(const char* op, const Borders& padding, int axes, Where where
     const Padding p = padding[axis];
     if (p.before < 0 || p.after < 0 || p.before > kLargest || p.after > kLargest)
       base::fail<ShapeError>(where, op, ": the padding of spatial axis ", axis, " is ", p.before, " and ", p.after,
-                             "; it must not be negative.");
+                             p.before > kLargest || p.after > kLargest ? "; it must be at most 2^40."
+                                                                       : "; it must not be negative.");
   }
 }
 
 core::WindowAxis resolve_axis(const char* op, int number, std::int64_t in, std::int64_t kernel,
                               const WindowRequest& request, Where where) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 62;  // views and tensors without elements can be as long
+  if (in > kLongest)
+    base::fail<ShapeError>(where, op, ": spatial axis ", number, " has ", in, " places; there must be at most 2^62.");
   core::WindowAxis a{in, 0, kernel, request.stride[number], request.dilation[number], 0, 0};
   if (request.padding.same()) {
     a.out = (in + a.stride - 1) / a.stride;
@@ -58,13 +62,14 @@ core::WindowAxis resolve_axis(const char* op, int number, std::int64_t in, std::
   }
   a.before = request.padding[number].before, a.after = request.padding[number].after;
   const std::int64_t room = in + a.before + a.after - a.extent();
-  if (room < 0)
+  if (room < 0 && !(request.ceil && room > -a.stride))
     base::fail<ShapeError>(where, op, ": the kernel reaches over ", a.extent(), " places of spatial axis ", number,
                            " (size ", kernel, ", dilation ", a.dilation, ") and the padded input has ",
                            in + a.before + a.after, " (", in, " with padding ", a.before, " and ", a.after,
-                           "); it must not exceed them.");
-  a.out = room / a.stride + 1;
-  if (request.ceil && room % a.stride != 0 && a.out * a.stride < in + a.before) ++a.out;
+                           request.ceil ? "); with ceil it must exceed them by less than the stride."
+                                        : "); it must not exceed them.");
+  a.out = room < 0 ? 1 : room / a.stride + 1;
+  if (room > 0 && request.ceil && room % a.stride != 0 && a.out * a.stride < in + a.before) ++a.out;
   return a;
 }
 
@@ -85,10 +90,14 @@ void check_window_settings(const char* op, int axes, const std::int64_t* kernel,
   check_sizes(op, "stride", request.stride, axes, 1, where);
   check_sizes(op, "dilation", request.dilation, axes, 1, where);
   check_padding(op, request.padding, axes, where);
-  for (int i = 0; i < axes; ++i) {
+  for (int i = 0; i < axes; ++i)
     if (kernel[i] < 1 || kernel[i] > kLargest)
       base::fail<ShapeError>(where, op, ": the kernel's size along spatial axis ", i, " is ", kernel[i],
-                             "; it must be at least 1.");
+                             kernel[i] < 1 ? "; it must be at least 1." : "; it must be at most 2^40.");
+  if (request.stride.count() == 0 || request.dilation.count() == 0)
+    base::fail<ShapeError>(where, op, ": no ", request.stride.count() == 0 ? "stride" : "dilation",
+                           " is given; it must have 1 or ", axes, " values, one for each spatial axis.");
+  for (int i = 0; i < axes; ++i) {
     if (kernel[i] > kLargest / request.dilation[i])
       base::fail<ShapeError>(where, op, ": the kernel ", kernel[i], " of spatial axis ", i, " with a dilation of ",
                              request.dilation[i], " is too large.");

@@ -16,7 +16,8 @@ struct WindowRequest {
 };
 
 /// The windows over the last `axes` axes of `input`, with kernel sizes for each. Throws ShapeError: sizes for another
-/// number of axes, kernel, stride or dilation below 1, padding below 0, a kernel that exceeds the padded input.
+/// number of axes, kernel, stride or dilation below 1 or missing, padding below 0, a kernel that exceeds the padded
+/// input, with `ceil` by the stride or more.
 core::Window resolve_window(const char* op, const Shape& input, int axes, const std::int64_t* kernel,
                             const WindowRequest& request, Where where);
 /// Throws ShapeError for all of these but a kernel that exceeds the input.

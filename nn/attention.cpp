@@ -123,9 +123,14 @@ Tensor both(const Tensor& a, const Tensor& b, Where where) { return a.defined() 
 
 }  // namespace
 
+void MultiheadAttention::check(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMasks& masks,
+                               Where where) const {
+  check_sequences(q, k, v, {query.weight.size(0), key.weight.size(0), value.weight.size(0)}, where);
+  check_masks(masks, Shape({q.size(0), heads_, q.size(1), k.size(1)}, where), where);
+}
+
 AttentionOptions MultiheadAttention::options_for(const AttentionMasks& masks, std::int64_t batch, std::int64_t queries,
                                                  std::int64_t keys, Where where) const {
-  check_masks(masks, Shape({batch, heads_, queries, keys}, where), where);
   AttentionOptions options;
   options.keep = training_ ? keep_ : 1;
   const std::int64_t extra = extra_keys();
@@ -158,7 +163,7 @@ Tensor MultiheadAttention::extended(const Tensor& rows, const Tensor& bias, std:
 
 MultiheadAttention::Heads MultiheadAttention::split(const Tensor& q, const Tensor& k, const Tensor& v,
                                                     const AttentionMasks& masks, Where where) const {
-  check_sequences(q, k, v, {query.weight.size(0), key.weight.size(0), value.weight.size(0)}, where);
+  check(q, k, v, masks, where);
   const std::int64_t batch = q.size(0), queries = q.size(1), keys = k.size(1);
   Heads heads;
   heads.options = options_for(masks, batch, queries, keys, where);
@@ -236,6 +241,8 @@ PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options,
 
 Tensor PositionalEncoding::operator()(const Tensor& x, Where where) const {
   const Tensor rows = rows_for("PositionalEncoding", table_, x, where);
+  if (!is_floating(x.dtype()))
+    base::fail<DTypeError>(where, "PositionalEncoding: the input is ", x.dtype(), "; it must be of a floating type.");
   const Tensor placed = add(x, rows.to(x.device(), where).to(x.dtype(), where), where);
   return training_ ? dropout(placed, keep_, default_rng(), where) : placed;
 }

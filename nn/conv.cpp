@@ -42,6 +42,15 @@ void check_channels(const char* layer, std::int64_t in, std::int64_t out, std::i
                            " input and ", out, " output channels.");
 }
 
+/// What a depthwise convolution of `in` channels gives.
+std::int64_t multiplied(const char* layer, std::int64_t in, std::int64_t multiplier, Where where) {
+  std::int64_t out = 0;
+  if (__builtin_mul_overflow(in, multiplier, &out))
+    base::fail<ShapeError>(where, layer, ": ", in, " input channels times ", multiplier, " are 2^63 or more.");
+  check_channels(layer, in, out, 1, where);
+  return out;
+}
+
 /// [first, second, kernel...].
 Shape kernel_shape(std::int64_t first, std::int64_t second, const Sizes& kernel, int axes, Where where) {
   std::int64_t sizes[5] = {first, second};
@@ -119,12 +128,12 @@ template class ConvTranspose<3>;
 DepthwiseConv2d::DepthwiseConv2d(const DepthwiseConv2dOptions& o, Rng& rng, Where where)
     : options_{o.stride, o.padding, o.dilation, 1} {
   const char* layer = "DepthwiseConv2d";
-  check_channels(layer, o.in, o.in * o.multiplier, 1, where);
+  const std::int64_t out = multiplied(layer, o.in, o.multiplier, where);
   check_settings(layer, o, 2, where);
-  const Shape shape = kernel_shape(o.in * o.multiplier, 1, o.kernel, 2, where);
+  const Shape shape = kernel_shape(out, 1, o.kernel, 2, where);
   const Fans fans = kernel_fans(1, o.multiplier, o.kernel, 2);
   weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype, cpu()}, where), where);
-  bias = make_bias(o, o.in * o.multiplier, rng, where);
+  bias = make_bias(o, out, rng, where);
 }
 
 Tensor DepthwiseConv2d::operator()(const Tensor& x, Where where) const {
@@ -135,9 +144,8 @@ SeparableConv2d::SeparableConv2d(const SeparableConv2dOptions& o, Rng& rng, Wher
     : options_{o.stride, o.padding, o.dilation, 1} {
   const char* layer = "SeparableConv2d";
   check_channels(layer, o.in, o.out, 1, where);
-  check_channels(layer, o.in, o.in * o.multiplier, 1, where);
+  const std::int64_t middle = multiplied(layer, o.in, o.multiplier, where);
   check_settings(layer, o, 2, where);
-  const std::int64_t middle = o.in * o.multiplier;
   const TensorOptions type{o.dtype, cpu()};
   const Shape deep = kernel_shape(middle, 1, o.kernel, 2, where), mixing = kernel_shape(o.out, middle, 1, 2, where);
   const Fans fans = kernel_fans(1, o.multiplier, o.kernel, 2);

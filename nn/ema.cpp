@@ -93,7 +93,11 @@ Ema::Swap::~Swap() {
   if (ema_ == nullptr) return;
   ema_->swapped_ = false;
   try {
-    exchange_each(ema_->parameters_, ema_->averages_);
+    const NoGrad off;  // no tape may stand in the way, whatever was recorded meanwhile
+    // in the reverse order: a parameter may be a part of another one
+    for (std::size_t i = ema_->parameters_.size(); i-- > 0;)
+      exchange_each(std::span<const Tensor>(&ema_->parameters_[i], 1),
+                    std::span<const Tensor>(&ema_->averages_[i], 1));
   } catch (...) {
     // what could fail has been checked when the swap began
   }
@@ -105,10 +109,10 @@ void Ema::copy_to(std::span<const Tensor> targets, Where where) const {
   blend_each(targets, averages_, 1, where);
 }
 
-std::vector<nn::NamedParameter> Ema::state(Where where) const {
+std::vector<NamedTensor> Ema::state(Where where) const {
   require_no_swap("state", where);
   const NoGrad off;
-  std::vector<nn::NamedParameter> entries;
+  std::vector<NamedTensor> entries;
   entries.reserve(averages_.size() + 2);
   entries.push_back({"updates", detail::whole_number(updates_, where)});
   entries.push_back({"remaining", detail::real_number(remaining_, where)});
@@ -116,7 +120,7 @@ std::vector<nn::NamedParameter> Ema::state(Where where) const {
   return entries;
 }
 
-void Ema::load_state(std::span<const nn::NamedParameter> state, Where where) {
+void Ema::load_state(std::span<const NamedTensor> state, Where where) {
   require_no_swap("load_state", where);
   const NoGrad off;
   detail::StateReader reader(kName, state, where);

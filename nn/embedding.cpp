@@ -5,24 +5,34 @@
 namespace capstan::nn {
 namespace {
 
-/// The table; the row of the padding, if there is one, is 0.
-Parameter make_table(const char* name, std::int64_t count, std::int64_t size, std::optional<std::int64_t> padding,
-                     const Initializer& recipe, DType dtype, Rng& rng, Where where) {
-  if (count < 1 || size < 1)
-    base::fail<ShapeError>(where, name, ": ", count, " rows of ", size, " values were asked for; both must be >= 1.");
-  if (padding && (*padding < -count || *padding >= count))
-    base::fail<IndexError>(where, name, ": the padding index is ", *padding, "; with ", count, " rows it must be in [",
-                           -count, ", ", count, ").");
-  Parameter table(recipe(Shape({count, size}), rng, {dtype, cpu()}, where), where);
-  if (padding) table.index_put({*padding}, 0, {}, where);
+/// The table, from options of either kind; the row of the padding, if there is one, is 0.
+template <class Options>
+Parameter make_table(const char* name, const Options& o, Rng& rng, Where where) {
+  const std::int64_t count = o.count;
+  if (count < 1 || o.size < 1)
+    base::fail<ShapeError>(where, name, ": ", count, " rows of ", o.size, " values were asked for; both must be >= 1.");
+  if (o.padding_index && (*o.padding_index < -count || *o.padding_index >= count))
+    base::fail<IndexError>(where, name, ": the padding index is ", *o.padding_index, "; with ", count,
+                           " rows it must be in [", -count, ", ", count, ").");
+  if (o.max_norm && !(*o.max_norm > 0))
+    base::fail<Error>(where, name, ": max_norm is ", *o.max_norm, "; it must be above 0.");
+  if (o.max_norm && !(o.norm > 0))
+    base::fail<Error>(where, name, ": the order of the norm is ", o.norm, "; it must be above 0.");
+  Parameter table(o.weight_init(Shape({count, o.size}, where), rng, {o.dtype, cpu()}, where), where);
+  if (o.padding_index) table.index_put({*o.padding_index}, 0, {}, where);
   return table;
+}
+
+const EmbeddingBagOptions& checked(const EmbeddingBagOptions& o, Where where) {
+  if (o.mode == BagMode::max && o.scale_by_frequency)
+    base::fail<Error>(where, "EmbeddingBag: scale_by_frequency goes with sums and means, and the mode is max.");
+  return o;
 }
 
 }  // namespace
 
 Embedding::Embedding(const EmbeddingOptions& options, Rng& rng, Where where)
-    : weight(make_table("Embedding", options.count, options.size, options.padding_index, options.weight_init,
-                        options.dtype, rng, where)),
+    : weight(make_table("Embedding", options, rng, where)),
       options_{.padding_index = options.padding_index,
                .max_norm = options.max_norm,
                .norm = options.norm,
@@ -33,8 +43,7 @@ Tensor Embedding::operator()(const Tensor& indices, Where where) const {
 }
 
 EmbeddingBag::EmbeddingBag(const EmbeddingBagOptions& options, Rng& rng, Where where)
-    : weight(make_table("EmbeddingBag", options.count, options.size, options.padding_index, options.weight_init,
-                        options.dtype, rng, where)),
+    : weight(make_table("EmbeddingBag", checked(options, where), rng, where)),
       options_{.mode = options.mode,
                .padding_index = options.padding_index,
                .include_last_offset = options.include_last_offset,

@@ -8,6 +8,7 @@
 #include <capstan/ops/index.hpp>
 #include <capstan/ops/linalg.hpp>
 #include <capstan/ops/order.hpp>
+#include <capstan/ops/rearranging.hpp>
 #include <capstan/ops/shaping.hpp>
 #include <capstan/tape.hpp>
 
@@ -19,6 +20,11 @@ namespace {
 /// The standard deviation of a normal distribution cut at two of its own: sqrt(1 - 4 phi(2) / (2 Phi(2) - 1)).
 constexpr double kCutDeviation = 0.87962566103423978;
 
+bool is_scaled(Initializer::Kind kind) {
+  return kind == Initializer::Kind::scaled_uniform || kind == Initializer::Kind::scaled_normal ||
+         kind == Initializer::Kind::scaled_truncated_normal;
+}
+
 Fans fans_of(const Shape& shape) {
   const int rank = shape.rank();
   if (rank == 0) return {};
@@ -28,6 +34,11 @@ Fans fans_of(const Shape& shape) {
   return {window * static_cast<double>(shape[rank - 2]), window * static_cast<double>(shape[rank - 1])};
 }
 
+void require_floating(const char* name, DType dtype, Where where) {
+  if (!is_floating(dtype))
+    base::fail<DTypeError>(where, name, ": the type is ", dtype, "; it must be a floating type.");
+}
+
 void require_matrix(const char* name, const Shape& shape, Where where) {
   if (shape.rank() < 2)
     base::fail<ShapeError>(where, name, ": the shape is ", shape, "; it must have two axes or more.");
@@ -35,6 +46,7 @@ void require_matrix(const char* name, const Shape& shape, Where where) {
 
 Tensor orthogonal(const Shape& shape, bool outputs_first, double gain, Rng& rng, TensorOptions options, Where where) {
   require_matrix("orthogonal", shape, where);
+  require_floating("orthogonal", options.dtype, where);
   std::int64_t rows = 1, columns = 1;
   const int cut = outputs_first ? 1 : shape.rank() - 1;
   for (int axis = 0; axis < shape.rank(); ++axis) (axis < cut ? rows : columns) *= shape[axis];
@@ -48,10 +60,23 @@ Tensor orthogonal(const Shape& shape, bool outputs_first, double gain, Rng& rng,
   return reshape(wide ? transpose(q, where) : q, shape, where).contiguous(where).to(options.dtype, where);
 }
 
-Tensor identity(const Shape& shape, bool outputs_first, double gain, TensorOptions options, Where where) {
+/// `groups` diagonals behind one another on the axis of the outputs.
+Tensor diagonals_of(std::int64_t rows, std::int64_t columns, bool outputs_first, std::int64_t groups,
+                    TensorOptions options, Where where) {
+  if (groups == 1) return eye(rows, columns, options, where);
+  if (outputs_first) return tile(eye(rows / groups, columns, options, where), {groups, 1}, where);
+  return tile(eye(rows, columns / groups, options, where), {1, groups}, where);
+}
+
+Tensor identity(const Shape& shape, bool outputs_first, double gain, std::int64_t groups, TensorOptions options,
+                Where where) {
   require_matrix("identity", shape, where);
   const int row = outputs_first ? 0 : shape.rank() - 2;
-  const Tensor diagonal_of_gain = mul(eye(shape[row], shape[row + 1], options, where), gain, where);
+  if (const std::int64_t outputs = shape[outputs_first ? row : row + 1]; outputs % groups != 0)
+    base::fail<ShapeError>(where, "identity: the shape is ", shape, "; its ", outputs, " outputs do not divide into ",
+                           groups, " groups.");
+  const Tensor diagonal_of_gain =
+      mul(diagonals_of(shape[row], shape[row + 1], outputs_first, groups, options, where), gain, where);
   if (shape.rank() == 2) return diagonal_of_gain;
   Tensor kernel = zeros(shape, options, where);
   if (shape.numel() == 0) return kernel;
@@ -75,6 +100,7 @@ Tensor sparse(const Shape& shape, double sparsity, double stddev, Rng& rng, Tens
 }
 
 Tensor given(const Initializer::Function& make, const Shape& shape, Rng& rng, TensorOptions options, Where where) {
+  require_floating("Initializer", options.dtype, where);
   const NoGrad off;
   const Tensor made = make(shape, rng, options);
   if (!made.defined())
@@ -99,7 +125,9 @@ Tensor Initializer::operator()(const Shape& shape, Fans fans, Rng& rng, TensorOp
 Tensor Initializer::make(const Shape& shape, Fans fans, bool outputs_first, Rng& rng, TensorOptions options,
                          Where where) const {
   // a and b weigh the fans: the variance is 1 / (a*in + b*out)
-  const double scale = std::sqrt(1 / std::fmax(a_ * fans.in + b_ * fans.out, 1e-300));
+  const double fan = a_ * fans.in + b_ * fans.out, scale = std::sqrt(1 / std::fmax(fan, 1e-300));
+  if (is_scaled(kind_) && shape.numel() > 0 && !(fan > 0))
+    base::fail<Error>(where, "Initializer: the fans are ", fans.in, " and ", fans.out, "; they must be above 0.");
   switch (kind_) {
     case Kind::uniform: return capstan::uniform(shape, a_, b_, rng, options, where);
     case Kind::normal: return capstan::normal(shape, a_, b_, rng, options, where);
@@ -110,7 +138,8 @@ Tensor Initializer::make(const Shape& shape, Fans fans, bool outputs_first, Rng&
     case Kind::scaled_truncated_normal:
       return capstan::truncated_normal(shape, 0, scale / kCutDeviation, rng, options, where);
     case Kind::orthogonal: return orthogonal(shape, outputs_first, a_, rng, options, where);
-    case Kind::identity: return identity(shape, outputs_first, a_, options, where);
+    case Kind::identity:
+      return identity(shape, outputs_first, a_, b_ > 1 ? static_cast<std::int64_t>(b_) : 1, options, where);
     case Kind::sparse: return sparse(shape, a_, b_, rng, options, where);
     case Kind::function: return given(function_, shape, rng, options, where);
     case Kind::constant: break;

@@ -12,8 +12,8 @@ Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& o
     base::fail<ShapeError>(where, "Linear: ", inputs, " inputs and ", outputs,
                            " outputs were asked for; both must be >= 1.");
   const TensorOptions type{options.dtype, cpu()};
-  weight = Parameter(options.weight_init(Shape({inputs, outputs}), rng, type, where), where);
-  if (options.bias) bias = Parameter(options.bias_init(Shape({outputs}), rng, type, where), where);
+  weight = Parameter(options.weight_init(Shape({inputs, outputs}, where), rng, type, where), where);
+  if (options.bias) bias = Parameter(options.bias_init(Shape({outputs}, where), rng, type, where), where);
 }
 
 Tensor Linear::operator()(const Tensor& x, Where where) const { return linear(x, weight, bias, where); }
@@ -26,7 +26,7 @@ Bilinear::Bilinear(const BilinearOptions& options, Rng& rng, Where where) {
   const TensorOptions type{options.dtype, cpu()};
   const Fans fans{static_cast<double>(in1) * static_cast<double>(in2), static_cast<double>(out)};
   weight = Parameter(options.weight_init(Shape({out, in1, in2}, where), fans, rng, type, where), where);
-  if (options.bias) bias = Parameter(options.bias_init(Shape({out}), rng, type, where), where);
+  if (options.bias) bias = Parameter(options.bias_init(Shape({out}, where), rng, type, where), where);
 }
 
 Tensor Bilinear::operator()(const Tensor& x1, const Tensor& x2, Where where) const {

@@ -85,7 +85,7 @@ class Restore {
       try {
         Tensor target = parameters_[i];
         target.assign(before_[i], where_);
-      } catch (const Error&) {  // it cannot be written to, and so has not been
+      } catch (...) {  // it cannot be written to, and so has not been; or somebody who watches threw behind the write
       }
     }
   }
@@ -199,8 +199,7 @@ std::int64_t Lbfgs::walk(Memory& memory, Point& now, double slope, const Functio
   const LineResult found = search_strong_wolfe({.at = at,
                                                 .start = {0, now.value, slope, now.gradient},
                                                 .first = memory.length,
-                                                .size = largest(direction, where),
-                                                .tolerance = options_.change_tolerance});
+                                                .size = largest(direction, where)});
   memory.length = found.best.step;
   now.value = found.best.loss;
   now.gradient = found.best.gradient;
@@ -210,7 +209,9 @@ std::int64_t Lbfgs::walk(Memory& memory, Point& now, double slope, const Functio
 
 Tensor Lbfgs::iterate(Memory& memory, const Function& function, Where where) const {
   const LbfgsOptions& o = options_;
-  const std::int64_t most = o.max_evaluations > 0 ? o.max_evaluations : o.max_iterations + o.max_iterations / 4;
+  const std::int64_t more = o.max_iterations / 4;
+  const std::int64_t most =
+      o.max_evaluations > 0 ? o.max_evaluations : std::min(o.max_iterations, INT64_MAX - more) + more;
   Point now = evaluate(function, memory, where);
   const Tensor loss = now.loss;
   if (count_of(parameters(), where) == 0 || largest(now.gradient, where) <= o.gradient_tolerance) return loss;
@@ -257,7 +258,7 @@ void Lbfgs::step(std::span<const Tensor> gradients, Where where) {
 
 // --- saved state ---
 
-void Lbfgs::save(std::vector<nn::NamedParameter>& all, Where where) const {
+void Lbfgs::save(std::vector<NamedTensor>& all, Where where) const {
   all.push_back({"iterations", detail::whole_number(memory_.iterations, where)});
   all.push_back({"evaluations", detail::whole_number(memory_.evaluations, where)});
   if (memory_.iterations == 0) return;
@@ -284,8 +285,8 @@ void Lbfgs::load(detail::StateReader& reader) {
   if (memory.iterations > 0) {
     memory.direction = reader.tensor("direction", shape, dtype, device);
     memory.gradient = reader.tensor("gradient", shape, dtype, device);
-    memory.length = reader.number("length");
-    memory.scale = reader.number("scale");
+    memory.length = reader.finite("length");
+    memory.scale = reader.finite("scale");
     const std::int64_t pairs = reader.whole("pairs");
     for (std::int64_t i = 0; i < pairs; ++i) {
       const std::string front = "pair." + std::to_string(i) + ".";

@@ -7,6 +7,7 @@ namespace capstan::optim {
 namespace {
 
 constexpr double kDecrease = 1e-4, kCurvature = 0.9;
+constexpr double kShortest = 1e-9;  // a bracket in which no element moves by more is not searched
 constexpr int kMostTrials = 25;
 
 /// Less decrease than the slope at the start promises, or no number.
@@ -50,7 +51,7 @@ Trial narrow_down(const LineTask& task, Trial first, Trial second, int tries, st
   Trial ends[2] = {std::move(first), std::move(second)};
   int low = lower_of(ends);
   bool close = false;
-  for (; tries < kMostTrials && std::fabs(ends[1].step - ends[0].step) * task.size >= task.tolerance; ++tries) {
+  for (; tries < kMostTrials && std::fabs(ends[1].step - ends[0].step) * task.size >= kShortest; ++tries) {
     Trial next = task.at(step_inside(ends, close));
     ++evaluations;
     const int high = 1 - low;

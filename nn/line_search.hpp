@@ -13,10 +13,9 @@ struct Trial {
 
 struct LineTask {
   const Callback<Trial(double)>& at;
-  Trial start;              // step 0
-  double first = 1;         // the step to try first
-  double size = 1;          // of the direction's largest element
-  double tolerance = 1e-9;  // brackets that are shorter are not searched
+  Trial start;       // step 0
+  double first = 1;  // the step to try first
+  double size = 1;   // of the direction's largest element
 };
 
 struct LineResult {

@@ -63,13 +63,13 @@ void LossScaler::update(Where where) {
   }
 }
 
-std::vector<nn::NamedParameter> LossScaler::state(Where where) const {
+std::vector<NamedTensor> LossScaler::state(Where where) const {
   return {{"scale", detail::real_number(scale_, where)},
           {"good", detail::whole_number(good_, where)},
           {"skipped", detail::whole_number(skipped_, where)}};
 }
 
-void LossScaler::load_state(std::span<const nn::NamedParameter> state, Where where) {
+void LossScaler::load_state(std::span<const NamedTensor> state, Where where) {
   detail::StateReader reader(kName, state, where);
   const double scale = reader.number("scale");
   const std::int64_t good = reader.whole("good"), skipped = reader.whole("skipped");
@@ -80,6 +80,8 @@ void LossScaler::load_state(std::span<const nn::NamedParameter> state, Where whe
   scale_ = scale;
   good_ = good;
   skipped_ = skipped;
+  unscaled_ = false;  // a step that had begun is not part of it
+  finite_ = true;
 }
 
 }  // namespace capstan::optim

@@ -74,10 +74,18 @@ struct Running {
     count = std::move(none);
   }
 
-  void check_type(const char* layer, const Tensor& x, Where where) const {
-    if (is_floating(x.dtype()) && statistics_type(x.dtype()) != mean.dtype())
-      base::fail<DTypeError>(where, layer, ": x is ", x.dtype(), " and the running statistics are ", mean.dtype(),
-                             "; the types must be equal (float32 also goes with 16 bits).");
+  /// Whether they can be used and moved: before the first of them is written.
+  void check(const char* layer, const Tensor& x, std::int64_t channels, Where where) const {
+    const Shape each({channels});
+    for (const Buffer* numbers : {&mean, &var}) {
+      if (!numbers->defined()) continue;  // the operation says so
+      if (is_floating(x.dtype()) && statistics_type(x.dtype()) != numbers->dtype())
+        base::fail<DTypeError>(where, layer, ": x is ", x.dtype(), " and the running statistics are ",
+                               numbers->dtype(), "; the types must be equal (float32 also goes with 16 bits).");
+      if (numbers->shape() != each)
+        base::fail<ShapeError>(where, layer, ": the running statistics are ", numbers->shape(), "; they must be ", each,
+                               ".");
+    }
   }
 
   /// With the mean and variance of a batch, of populations of `values` each.
@@ -153,7 +161,7 @@ Tensor BatchNormLayer<Spatial>::operator()(const Tensor& x, Where where) {
   check_input(kBatchNames[Spatial], kBatchLayouts[Spatial], x, least, most, channels_, where);
   const Running running{running_mean, running_var, num_batches_tracked};
   const bool tracks = running_mean.defined();
-  if (tracks && x.defined()) running.check_type(kBatchNames[Spatial], x, where);
+  if (tracks && x.defined()) running.check(kBatchNames[Spatial], x, channels_, where);
   if (tracks && !training_) return batch_norm(x, running_mean, running_var, weight, bias, epsilon_, where);
   BatchNormResult result = batch_norm_training(x, weight, bias, epsilon_, where);
   if (tracks && x.numel() > 0) {
@@ -182,7 +190,7 @@ Tensor InstanceNormLayer<Spatial>::operator()(const Tensor& x, Where where) {
   check_input(kInstanceNames[Spatial], kInstanceLayouts[Spatial], x, least, most, channels_, where);
   const Running running{running_mean, running_var, num_batches_tracked};
   const bool tracks = running_mean.defined();
-  if (tracks && x.defined()) running.check_type(kInstanceNames[Spatial], x, where);
+  if (tracks && x.defined()) running.check(kInstanceNames[Spatial], x, channels_, where);
   if (tracks && !training_) return batch_norm(x, running_mean, running_var, weight, bias, epsilon_, where);
   Tensor out = instance_norm(x, weight, bias, epsilon_, where);
   if (tracks && x.numel() > 0) {

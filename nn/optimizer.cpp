@@ -26,20 +26,6 @@ Tensor started(const Tensor& parameter, double start, Where where) {
   return full(parameter.shape(where), start, {state_type(parameter, where), parameter.device(where)}, where);
 }
 
-void check_parameter(const char* op, std::size_t i, const std::vector<Tensor>& parameters, Where where) {
-  const Tensor& parameter = parameters[i];
-  if (!parameter.defined()) base::fail<Error>(where, op, ": parameter ", i, " is undefined; give it a value first.");
-  if (!is_floating(parameter.dtype(where)))
-    base::fail<DTypeError>(where, op, ": parameter ", i, " is ", parameter.dtype(where),
-                           "; it must be a floating type.");
-  if (!parameter.is_contiguous(where))
-    base::fail<ShapeError>(where, op, ": parameter ", i, " is not contiguous; it must be.");
-  for (std::size_t k = 0; k < i; ++k)
-    if (parameters[k].is_same(parameter))
-      base::fail<Error>(where, op, ": parameters ", k, " and ", i,
-                        " are the same tensor; each must be given once, in one group.");
-}
-
 }  // namespace
 
 Optimizer::~Optimizer() = default;
@@ -52,7 +38,7 @@ void Optimizer::add_group(std::vector<Tensor> parameters) {
 }
 
 void Optimizer::start(Where where) const {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) check_parameter(name(), i, parameters_, where);
+  check_parameters(name(), parameters_, where);
   for (std::size_t group = 0; group < schedules_.size(); ++group) check_group(group, where);
 }
 
@@ -126,9 +112,9 @@ void Optimizer::attach(const Schedule& schedule, std::int64_t group, Where where
 
 // --- saved state ---
 
-std::vector<nn::NamedParameter> Optimizer::state(Where where) const {
+std::vector<NamedTensor> Optimizer::state(Where where) const {
   const NoGrad off;
-  std::vector<nn::NamedParameter> all;
+  std::vector<NamedTensor> all;
   all.push_back({"step", detail::whole_number(steps_, where)});
   for (std::size_t group = 0; group < schedules_.size(); ++group)
     all.push_back({rate_name(group), detail::real_number(rate(group), where)});
@@ -136,7 +122,7 @@ std::vector<nn::NamedParameter> Optimizer::state(Where where) const {
   return all;
 }
 
-void Optimizer::load_state(std::span<const nn::NamedParameter> state, Where where) {
+void Optimizer::load_state(std::span<const NamedTensor> state, Where where) {
   const NoGrad off;
   detail::StateReader reader(name(), state, where);
   const std::int64_t steps = reader.whole("step");
@@ -219,7 +205,7 @@ void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
   }
 }
 
-void FusedOptimizer::save(std::vector<nn::NamedParameter>& all, Where where) const {
+void FusedOptimizer::save(std::vector<NamedTensor>& all, Where where) const {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
     all.push_back({front_of(i) + "step", whole_number(slot.steps, where)});
@@ -241,7 +227,7 @@ void FusedOptimizer::load(StateReader& reader) {
     slots[i].steps = reader.whole(front_of(i) + "step");
     if (slots[i].steps == 0) continue;
     const StepPlan next = plan(group_of(i), slots[i].steps + 1, slots[i].carried);
-    if (next.carry != nullptr) slots[i].carried = reader.number(front_of(i) + next.carry);
+    if (next.carry != nullptr) slots[i].carried = reader.finite(front_of(i) + next.carry);
     for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k)
       slots[i].states.push_back({next.states[k], Buffer(reader.tensor(front_of(i) + next.states[k], p.shape(),
                                                                       state_type(p, Where::current()), p.device()))});

@@ -1,15 +1,29 @@
 #include "nn/optimizer_state.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <capstan/create.hpp>
 
 namespace capstan::optim::detail {
 
+std::size_t StateReader::find(const std::string& name) {
+  if (by_name_.empty()) {
+    by_name_.resize(state_.size());
+    std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
+    std::stable_sort(by_name_.begin(), by_name_.end(),
+                     [this](std::size_t a, std::size_t b) { return state_[a].name < state_[b].name; });
+  }
+  auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                             [this](std::size_t i, const std::string& wanted) { return state_[i].name < wanted; });
+  while (at != by_name_.end() && used_[*at] && state_[*at].name == name) ++at;
+  return at != by_name_.end() && state_[*at].name == name ? *at : state_.size();
+}
+
 const Tensor& StateReader::take(const std::string& name, const Shape& shape, DType dtype) {
   std::size_t at = next_;
-  if (at >= state_.size() || used_[at] || state_[at].name != name)
-    for (at = 0; at < state_.size() && (used_[at] || state_[at].name != name);) ++at;
+  if (at >= state_.size() || used_[at] || state_[at].name != name) at = find(name);
   if (at == state_.size())
     base::fail<Error>(where_, optimizer_, "::load_state: the state has no \"", name,
                       "\"; it must be one that state() gave.");
@@ -30,10 +44,21 @@ const Tensor& StateReader::take(const std::string& name, const Shape& shape, DTy
 std::int64_t StateReader::whole(const std::string& name) {
   const std::int64_t value = take(name, Shape(), DType::int64).item<std::int64_t>(where_);
   if (value < 0) base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be >= 0.");
+  constexpr std::int64_t kMost = INT64_MAX / 2;  // counts go on from there
+  if (value > kMost)
+    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be at most ", kMost,
+                      ".");
   return value;
 }
 
 double StateReader::number(const std::string& name) { return take(name, Shape(), DType::float64).item<double>(where_); }
+
+double StateReader::finite(const std::string& name) {
+  const double value = number(name);
+  if (!std::isfinite(value))
+    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be finite.");
+  return value;
+}
 
 Tensor StateReader::tensor(const std::string& name, const Shape& shape, DType dtype, Device device) {
   return take(name, shape, dtype).to(device, where_).copy(where_);

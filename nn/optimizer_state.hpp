@@ -13,12 +13,13 @@ namespace capstan::optim::detail {
 /// Gives entries by their names, each once. Messages name the optimizer.
 class StateReader {
  public:
-  StateReader(const char* optimizer, std::span<const nn::NamedParameter> state, Where where)
+  StateReader(const char* optimizer, std::span<const NamedTensor> state, Where where)
       : optimizer_(optimizer), where_(where), state_(state), used_(state.size(), false) {}
 
-  /// An integer >= 0.
+  /// An integer >= 0, to which others can be added.
   std::int64_t whole(const std::string& name);
   double number(const std::string& name);
+  double finite(const std::string& name);
   /// Own elements on the device.
   Tensor tensor(const std::string& name, const Shape& shape, DType dtype, Device device);
   /// Throws Error if an entry is left.
@@ -26,12 +27,15 @@ class StateReader {
 
  private:
   const Tensor& take(const std::string& name, const Shape& shape, DType dtype);
+  /// The first entry of a name that was not taken yet; as many as there are if there is none.
+  std::size_t find(const std::string& name);
 
   const char* optimizer_;
   Where where_;
-  std::span<const nn::NamedParameter> state_;
+  std::span<const NamedTensor> state_;
   std::vector<bool> used_;
-  std::size_t next_ = 0;  // behind the entry that was taken last: as a rule the one that is asked for
+  std::size_t next_ = 0;              // behind the entry that was taken last: as a rule the one that is asked for
+  std::vector<std::size_t> by_name_;  // entries in the order of their names; made when the rule first fails
 };
 
 /// A tensor without axes, as states hold numbers.

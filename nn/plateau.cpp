@@ -56,14 +56,14 @@ double ReduceOnPlateau::update(double metric) noexcept {
   return rate_;
 }
 
-std::vector<nn::NamedParameter> ReduceOnPlateau::state(Where where) const {
+std::vector<NamedTensor> ReduceOnPlateau::state(Where where) const {
   return {{"rate", detail::real_number(rate_, where)},
           {"best", detail::real_number(best_, where)},
           {"bad", detail::whole_number(bad_, where)},
           {"cooldown", detail::whole_number(cooldown_, where)}};
 }
 
-void ReduceOnPlateau::load_state(std::span<const nn::NamedParameter> state, Where where) {
+void ReduceOnPlateau::load_state(std::span<const NamedTensor> state, Where where) {
   detail::StateReader reader(kName, state, where);
   const double rate = reader.number("rate"), best = reader.number("best");
   const std::int64_t bad = reader.whole("bad"), cooldown = reader.whole("cooldown");

@@ -105,30 +105,35 @@ bool matches_one(std::string_view name, std::initializer_list<std::string_view> 
   return false;
 }
 
-bool holds(const std::vector<Tensor>& list, const Tensor& x) noexcept {
-  for (const Tensor& other : list)
-    if (other.is_same(x)) return true;
-  return false;
+/// Calls `use` for those of the parameters that are trainable. Both lists are in the order of the fields.
+template <class Use>
+void each_trainable(const std::vector<NamedTensor>& named, const std::vector<Tensor>& trainable, Use use) {
+  std::size_t next = 0;
+  for (const NamedTensor& p : named) {
+    if (next == trainable.size() || !trainable[next].is_same(p.value)) continue;
+    ++next;
+    use(p);
+  }
 }
 
 }  // namespace
 
-std::vector<Tensor> select(const std::vector<NamedParameter>& named, const std::vector<Tensor>& trainable,
+std::vector<Tensor> select(const std::vector<NamedTensor>& named, const std::vector<Tensor>& trainable,
                            std::initializer_list<std::string_view> patterns) {
   std::vector<Tensor> chosen;
-  for (const NamedParameter& p : named)
-    if (matches_one(p.name, patterns) && holds(trainable, p.value)) chosen.push_back(p.value);
+  each_trainable(named, trainable, [&](const NamedTensor& p) {
+    if (matches_one(p.name, patterns)) chosen.push_back(p.value);
+  });
   return chosen;
 }
 
-DecayGroups decay_groups(const std::vector<NamedParameter>& named, const std::vector<Tensor>& trainable,
+DecayGroups decay_groups(const std::vector<NamedTensor>& named, const std::vector<Tensor>& trainable,
                          std::initializer_list<std::string_view> without) {
   DecayGroups groups;
-  for (const NamedParameter& p : named) {
-    if (!holds(trainable, p.value)) continue;
+  each_trainable(named, trainable, [&](const NamedTensor& p) {
     const bool decays = p.value.rank() >= 2 && !matches_one(p.name, without);
     (decays ? groups.decay : groups.plain).push_back(p.value);
-  }
+  });
   return groups;
 }
 

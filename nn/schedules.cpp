@@ -252,10 +252,13 @@ Schedule cyclic(double low, double high, CyclicOptions options, Where where) {
   require_rate(schedule, "factor", options.factor, where);
   if (options.down < 0) options.down = options.up;
   return checked(schedule, where, [=](std::int64_t step) {
-    const std::int64_t length = options.up + options.down, within = step % length;
-    double height =
-        within <= options.up ? number(within) / number(options.up) : number(length - within) / number(options.down);
-    if (options.shape == CycleShape::triangular2) height *= std::pow(0.5, number(step / length));
+    // together they may be above 2^63
+    const auto length = static_cast<std::uint64_t>(options.up) + static_cast<std::uint64_t>(options.down);
+    const auto n = static_cast<std::uint64_t>(step);
+    const auto within = static_cast<std::int64_t>(n % length), cycle = static_cast<std::int64_t>(n / length);
+    double height = within <= options.up ? number(within) / number(options.up)
+                                         : number(options.down - (within - options.up)) / number(options.down);
+    if (options.shape == CycleShape::triangular2) height *= std::pow(0.5, number(cycle));
     if (options.shape == CycleShape::exp_range) height *= std::pow(options.factor, number(step));
     return low + (high - low) * height;
   });

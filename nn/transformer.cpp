@@ -106,8 +106,13 @@ void TransformerEncoderLayer::set_training(bool training) noexcept {
   self_attention.set_training(training);
 }
 
-Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks, Where where) const {
+void TransformerEncoderLayer::check(const Tensor& x, const AttentionMasks& masks, Where where) const {
   check_sequences("TransformerEncoderLayer", "input", x, linear2.weight.size(1), where);
+  self_attention.check(x, x, x, masks, where);
+}
+
+Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks, Where where) const {
+  check(x, masks, where);
   const Rules rules{training_ ? keep_ : 1, activation_, norm_first_, where};
   const Tensor attended = rules.residual(x, norm1, [&](const Tensor& y) { return self_attention(y, masks, where); });
   return rules.residual(attended, norm2, [&](const Tensor& y) { return rules.feed_forward(linear1, linear2, y); });
@@ -148,11 +153,18 @@ void TransformerDecoderLayer::set_training(bool training) noexcept {
   cross_attention.set_training(training);
 }
 
-Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
-                                           Where where) const {
+void TransformerDecoderLayer::check(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                    Where where) const {
   const std::int64_t embed = linear2.weight.size(1);
   check_sequences("TransformerDecoderLayer", "input", x, embed, where);
   check_sequences("TransformerDecoderLayer", "memory", memory, embed, where);
+  self_attention.check(x, x, x, masks.self, where);
+  cross_attention.check(x, memory, memory, masks.memory, where);
+}
+
+Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
+                                           Where where) const {
+  check(x, memory, masks, where);
   const Rules rules{training_ ? keep_ : 1, activation_, norm_first_, where};
   const Tensor own = rules.residual(x, norm1, [&](const Tensor& y) { return self_attention(y, masks.self, where); });
   const Tensor attended = rules.residual(
@@ -204,8 +216,11 @@ void Transformer::set_training(bool training) noexcept {
 
 Tensor Transformer::operator()(const Tensor& source, const Tensor& target, const TransformerMasks& masks,
                                Where where) const {
-  const Tensor memory = encoder(source, masks.source, where);
-  return decoder(target, memory, {.self = masks.target, .memory = masks.memory}, where);
+  const DecoderMasks decoder_masks{.self = masks.target, .memory = masks.memory};
+  // all of it before the encoder draws random numbers
+  for (const TransformerEncoderLayer& layer : encoder.layers) layer.check(source, masks.source, where);
+  for (const TransformerDecoderLayer& layer : decoder.layers) layer.check(target, source, decoder_masks, where);
+  return decoder(target, encoder(source, masks.source, where), decoder_masks, where);
 }
 
 }  // namespace capstan::nn

@@ -114,6 +114,8 @@ TEST_CASE("attention is its definition, with every kind of mask and bias", "[att
       {"a bias of keys", {.bias = numbers({2, 1, 1, 7}, 23)}},
       {"a bias of queries", {.bias = numbers({5, 1}, 25)}},
       {"a transposed bias", {.bias = transpose(numbers({7, 5}, 27))}},
+      {"a stretched bias", {.bias = broadcast_to(numbers({5, 1}, 28), {5, 7})}},
+      {"one number", {.bias = Tensor(0.5)}},
       {"a mask and a bias", {.mask = flags({7}, 29), .bias = numbers({5, 7}, 30)}},
       {"a mask and a bias of everything", {.mask = flags({2, 3, 5, 7}, 32), .bias = numbers({2, 3, 5, 7}, 33)}},
       {"a floating mask and a bias", {.mask = numbers({7}, 35), .bias = numbers({5, 7}, 37)}},
@@ -335,7 +337,36 @@ TEST_CASE("16-bit types are computed with in float32 and rounded once", "[attent
     CHECK(same(attend(inputs), attend(wide).to(dtype)));
     const Tensors gradients = gradients_of(attend, inputs, weights), expected = gradients_of(attend, wide, weights);
     for (std::size_t i = 0; i < 3; ++i) CHECK(same(gradients[i], expected[i].to(dtype)));
+
+    const AttentionResult both = attention_with_weights(inputs[0], inputs[1], inputs[2], options),
+                          wide_both = attention_with_weights(wide[0], wide[1], wide[2], options);
+    CHECK(same(both.output, wide_both.output.to(dtype)));
+    CHECK(same(both.weights, wide_both.weights.to(dtype)));
+    const Tensor bias = random({5, 7}, 136, dtype);
+    const Tensor gradient = gradients_of(
+        [&](const Tensors& in) {
+          return scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], {.bias = in[0]});
+        },
+        {bias}, weights)[0];
+    const Tensor wide_gradient = gradients_of(
+        [&](const Tensors& in) { return scaled_dot_product_attention(wide[0], wide[1], wide[2], {.bias = in[0]}); },
+        {bias.to(DType::float32)}, weights)[0];
+    CHECK(same(gradient, wide_gradient.to(dtype)));
   }
+}
+
+TEST_CASE("scores beyond the largest float16 are no harm to it, with dropout too", "[attention]") {
+  const TensorOptions type{.dtype = DType::float16};
+  const Tensor q = full({1, 4}, 300, type), k = full({2, 4}, 300, type), v = full({2, 1}, 3, type);
+  Rng rng(1);
+  CHECK(same(attention_with_weights(q, k, v).weights, full({1, 2}, 0.5, type)));
+  CHECK(number(scaled_dot_product_attention(q, k, v, {.keep = 0.999}, rng)) < 7);  // NaN is not
+}
+
+TEST_CASE("more keys than memory holds, as a view may have, are refused", "[attention]") {
+  constexpr std::int64_t kMany = std::int64_t{1} << 58;
+  const Tensor q = ones({1, 1}), many = broadcast_to(ones({1, 1}), {kMany, 1});
+  CHECK_THROWS_AS(scaled_dot_product_attention(q, many, many), OutOfMemoryError);
 }
 
 TEST_CASE("attention without keys, queries, features or heads is well-defined", "[attention]") {
@@ -391,7 +422,8 @@ TEST_CASE("a causal mask lets each query see what came before it", "[attention]"
   CHECK(same(causal_mask(2, 3), {{true, false, false}, {true, true, false}}));
   CHECK(same(causal_mask(2, 4, 2), {{true, true, true, false}, {true, true, true, true}}));  // two keys known before
   CHECK(same(causal_mask(3, 2, -1), {{false, false}, {true, false}, {true, true}}));
-  CHECK(same(causal_mask(1, 1, INT64_MIN), {{false}}));
+  CHECK(same(causal_mask(2, 1, INT64_MIN), {{false}, {false}}));
+  CHECK(same(causal_mask(2, 1, INT64_MAX), {{true}, {true}}));
   CHECK(causal_mask(0, 3).shape() == Shape{0, 3});
   const Tensor q = random({5, 4}, 171), k = random({7, 4}, 172), v = random({7, 3}, 173);
   CHECK(close(scaled_dot_product_attention(q, k, v, {.causal = true}),

@@ -163,6 +163,23 @@ TEST_CASE("clipping by value limits every element", "[clip]") {
   CHECK(same(optim::clip_by_value(list, 1, 2)[0], {1.0, 1.0, 2.0, kNaN}));
 }
 
+TEST_CASE("values are limited in place where nobody else holds them", "[clip]") {
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16}) {
+    const Tensor mine = Tensor{-3.0, 0.25, kNaN, 3.0}.to(dtype), expected = clip(mine, -1, 2);
+    Tensors list;
+    list.push_back(mine.copy());
+    list.push_back(mine);
+    const TensorImpl* const place = list[0].impl();
+    const Tensors clipped = optim::clip_by_value(std::move(list), -1, 2);
+    CHECK((clipped[0].impl() == place));
+    CHECK((clipped[1].impl() != mine.impl()));
+    CHECK(same(clipped[0], expected));
+    CHECK(same(clipped[1], expected));
+    CHECK(same(mine, Tensor{-3.0, 0.25, kNaN, 3.0}.to(dtype)));
+    CHECK(same(optim::clip_by_value({mine, mine}, -1, 2)[1], expected));  // the same one twice
+  }
+}
+
 TEST_CASE("16-bit gradients are scaled in float32 and rounded once", "[clip][half]") {
   for (const DType dtype : {DType::float16, DType::bfloat16}) {
     const Tensor x = random_in(-2, 2, {100}, DType::float64, 413).to(dtype), wide = x.to(DType::float32);

@@ -201,8 +201,23 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
        {setting(2, {}, image, wide, 1, 9, 70), setting(2, {}, strided, wide, 1, 5, 33),
         setting(2, {}, wide, strided, 1, 130, 5), setting(1, {}, {}, {4000, 7, 3, 2, 5, 1}, 1, 3, 17),
         setting(1, {}, {}, {4000, 7, 2, 1, 0, 0}, 4, 1, 1), setting(2, {}, image, wide, 6, 1, 2),
-        setting(3, {17, 3, 2, 1, 1, 0}, {19, 2, 1, 1, 0, 1}, {18, 3, 1, 2, 2, 2}, 1, 4, 9)})
+        setting(3, {17, 3, 2, 1, 1, 0}, {19, 2, 1, 1, 0, 1}, {18, 3, 1, 2, 2, 2}, 1, 4, 9),
+        setting(1, {}, {}, {400, 3, 1, 130, 0, 0}, 1, 300, 17),
+        setting(2, {}, {4, 3, 1, 1, 1, 1}, {9, 3, 1, 1, 1, 1}, 1, 1400, 17)})
     check_setting(s, DType::float32, 7, tolerance::blocked_sum32);
+}
+
+TEST_CASE("the gradient for a weight keeps its digits over a long signal", "[convolution]") {
+  // 0.1 in float32, 2^18 times: added one by one they lose 0.25 %
+  const std::int64_t places = 1 << 18;
+  const Tensor x = from_doubles(std::vector<double>(static_cast<std::size_t>(places), 0.1), {1, 1, places},
+                                DType::float32);
+  const Tensor w = ones({20, 1, 1});
+  GradientTape tape;
+  tape.watch(w);
+  const std::vector<Tensor> gradients = tape.gradient(sum(conv1d(x, w)), {w});
+  const double expected_sum = static_cast<double>(places) * static_cast<double>(0.1f);
+  CHECK(close(gradients[0], from_doubles(std::vector<double>(20, expected_sum), {20, 1, 1}, DType::float32), 1e-4));
 }
 
 TEST_CASE("kernels of three and five columns agree with plain loops where six products make a tile", "[convolution]") {

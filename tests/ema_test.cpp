@@ -2,6 +2,7 @@
 #include "tests/support.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -112,6 +113,59 @@ TEST_CASE("a swap ends when an exception leaves it", "[ema]") {
   CHECK(same(p, {3.0}));
 }
 
+TEST_CASE("a swap gives back what it took, whatever the parameters share and tapes follow", "[ema][tape]") {
+  Tensor whole = {1.0, 2.0}, part = whole[1];
+  optim::Ema parts({whole, part}, {.decay = 0.5});
+  whole.fill(4);
+  parts.update();
+  { const auto averaged = parts.swap(); }
+  CHECK(same(whole, {4.0, 4.0}));
+  CHECK(same(parts.averages()[0], {2.5, 3.0}));
+  CHECK(same(parts.averages()[1], Tensor(3.0)));
+
+  const Tensor x = {1.0};
+  GradientTape tape;
+  tape.watch(x);
+  Tensor result = x * 2;  // may not be changed while the tape records
+  optim::Ema ema({result});
+  std::optional<optim::Ema::Swap> averaged;
+  {
+    const NoGrad off;
+    result.fill(7);
+    averaged.emplace(ema.swap());
+    CHECK(same(result, {2.0}));
+  }
+  averaged.reset();
+  CHECK(same(result, {7.0}));
+}
+
+TEST_CASE("a swap makes no NaN of its own", "[ema][numerics]") {
+  Tensor p = {kNaN};
+  optim::Ema ema({p});
+  p.fill(1);
+  const debug::NumericsScope checked;
+  {
+    const auto averaged = ema.swap();
+    CHECK(same(p, {kNaN}));
+  }
+  CHECK(same(p, {1.0}));
+}
+
+TEST_CASE("what changes the parameters during a swap changes the averages", "[ema]") {
+  Tensor p = {1.0};
+  optim::Ema ema({p}, {.decay = 0.5});
+  p.fill(3);
+  ema.update();
+  {
+    const auto averaged = ema.swap();
+    optim::Sgd sgd(Tensors{p}, {.learning_rate = 1});
+    sgd.apply(Tensors{Tensor{0.5}});
+    CHECK(same(p, {1.5}));  // 2 - 0.5
+  }
+  CHECK(same(p, {3.0}));
+  CHECK(same(ema.averages()[0], {1.5}));
+}
+
 TEST_CASE("nothing else works while a swap is on, and all of it behind", "[ema][errors]") {
   const Tensor p = {1.0};
   optim::Ema ema({p}, {.decay = 0.5});
@@ -168,7 +222,7 @@ TEST_CASE("an average goes on from a saved state as if nothing had happened", "[
     const Tensor p = {1.0, 2.0}, q = p.copy();
     const auto value = [](int step, int i) { return 0.5 * step * step - i; };
     optim::Ema whole({p}, options), before({q}, options);
-    std::vector<nn::NamedParameter> saved;
+    std::vector<NamedTensor> saved;
     for (int step = 0; step < 6; ++step) {
       Tensor(p).assign(Tensor{value(step, 0), value(step, 1)});
       whole.update();

@@ -111,6 +111,16 @@ TEST_CASE("gradients scaled by frequency are divided by how often their index oc
   CHECK(close(scaled, plain / counts, tolerance::roundings64));
 }
 
+TEST_CASE("a single index has the gradient of a list of one", "[embedding][sparse]") {
+  const Tensor x = table();
+  const EmbeddingOptions variants[] = {{}, {.padding_index = 7}, {.padding_index = 3}, {.scale_by_frequency = true}};
+  for (const EmbeddingOptions& options : variants) {
+    const Tensor one = weighed_gradient([&](const Tensor& t) { return embedding(Tensor(3), t, options); }, x);
+    const Tensor list = weighed_gradient([&](const Tensor& t) { return embedding(Tensor{3}, t, options); }, x);
+    CHECK(same(one, list));
+  }
+}
+
 TEST_CASE("gradients of gradients of embeddings leave out the padding too", "[embedding]") {
   const Tensor x = table(), words = {3, 7, 3};
   GradientTape outer;

@@ -156,6 +156,8 @@ TEST_CASE("positions as modules refuse what does not fit their table", "[errors]
       {__LINE__, message_of<ShapeError>, [&] { nn::PositionEmbedding bad{{.length = 4}}; },
        "PositionEmbedding: 4 positions of 0 features were asked for; both must be >= 1."},
       {__LINE__, message_of<Error>, [&] { encoding(none); }, "PositionalEncoding: the input" + undefined},
+      {__LINE__, message_of<DTypeError>, [&] { encoding(ones({3, 4}, {.dtype = DType::int64})); },
+       "PositionalEncoding: the input is int64; it must be of a floating type."},
       {__LINE__, message_of<ShapeError>, [&] { encoding(ones({2, 9, 4})); },
        "PositionalEncoding: the input is [2, 9, 4]; it must be [..., length, 4] with a length of at most 8."},
       {__LINE__, message_of<ShapeError>, [&] { embedding(ones({2, 5})); },
@@ -188,4 +190,19 @@ TEST_CASE("transformers refuse sizes that make no sense, and inputs that do not 
       {__LINE__, message_of<ShapeError>, [&] { encoder(o.q, {.mask = ones({3, 4})}); },
        "MultiheadAttention: the mask is [3, 4]; it must broadcast to [2, 2, 3, 3], [batch, heads, queries, keys]."},
   }, file);
+}
+
+TEST_CASE("transformers that refuse a mask have drawn no random numbers and recorded nothing", "[errors][transformer]") {
+  const nn::TransformerLayerOptions options{.embed = 4, .heads = 2, .feed_forward = 3, .keep = 0.5};
+  const nn::TransformerDecoderLayer layer{options};
+  const nn::Transformer model{{.layer = options, .encoder_layers = 1, .decoder_layers = 1}};
+  const Tensor x = ones({2, 3, 4}), memory = ones({2, 5, 4}), bad = ones({3, 4}) > 0;
+  const std::uint64_t position = default_rng().position();
+  GradientTape tape;
+  CHECK_THROWS_AS(layer(x, memory, {.memory = {.mask = bad}}), ShapeError);
+  CHECK_THROWS_AS(layer(x, ones({3, 5, 4})), ShapeError);
+  CHECK_THROWS_AS(model(memory, x, {.target = {.mask = bad}}), ShapeError);
+  CHECK_THROWS_AS(model(memory, x, {.memory = {.key_mask = bad}}), ShapeError);
+  CHECK(default_rng().position() == position);
+  CHECK(tape.size() == 0);
 }

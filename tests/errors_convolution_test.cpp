@@ -64,7 +64,27 @@ TEST_CASE("convolutions refuse operands that do not fit", "[errors][convolution]
       {__LINE__, message_of<Error>, [&] { conv2d(o.x, Tensor()); }, "conv2d: the tensor is undefined; give it a value first."},
       {__LINE__, message_of<Error>, [&] { depthwise_conv2d(o.x, ones({3, 1, 3, 3}), {}, {.groups = 3}); },
        "depthwise_conv2d: groups is 3; leave it alone, every channel is a group of its own."},
+      {__LINE__, message_of<ShapeError>, [&] { depthwise_conv2d(o.x, ones({4, 1, 3, 3})); },
+       "depthwise_conv2d: the input has 3 channels and the kernel is [4, 1, 3, 3]; it must be [a multiple of 3, 1, rows, columns]."},
+      {__LINE__, message_of<ShapeError>, [&] { depthwise_conv2d(o.x, ones({3, 3, 3, 3})); },
+       "depthwise_conv2d: the input has 3 channels and the kernel is [3, 3, 3, 3]; it must be [a multiple of 3, 1, rows, columns]."},
+      {__LINE__, message_of<ShapeError>, [&] { separable_conv2d(o.x, ones({3, 1, 3, 3}), ones({4, 3, 3, 3})); },
+       "separable_conv2d: the pointwise kernel is [4, 3, 3, 3]; it must be [out, channels, 1, 1]."},
+      {__LINE__, message_of<ShapeError>, [&] { conv2d(o.x, o.w, {}, {.stride = {}}); },
+       "conv2d: no stride is given; it must have 1 or 2 values, one for each spatial axis."},
+      {__LINE__, message_of<ShapeError>, [&] { conv2d(o.x, o.w, {}, {.dilation = {}}); },
+       "conv2d: no dilation is given; it must have 1 or 2 values, one for each spatial axis."},
   }, file);
+}
+
+TEST_CASE("a kernel that reaches over 2^31 elements of the input is refused", "[errors][convolution]") {
+  const std::int64_t far = std::int64_t{1} << 32;  // the product of two of them is no number of 64 bits
+  const std::string message = message_of<ShapeError>([&] {
+    conv2d(ones({1, 1, 4, 4}), ones({1, 1, 2, 2}), {}, {.stride = 2 * far, .padding = far, .dilation = far - 1});
+  });
+  INFO(message);
+  CHECK(message.find("a kernel reaches over a part [1, 1, 4294967296, 4294967296] of the padded input; "
+                     "it must have fewer than 2^31 elements.") != std::string::npos);
 }
 
 TEST_CASE("transposed convolutions refuse sizes that no convolution gives", "[errors][convolution]") {
@@ -88,6 +108,8 @@ TEST_CASE("transposed convolutions refuse sizes that no convolution gives", "[er
        "conv_transpose2d: the bias is [2] and the result has 4 channels; the bias must be [4]."},
       {__LINE__, message_of<ShapeError>, [&] { conv_transpose2d(x, w, {}, {.stride = 0}); },
        "conv_transpose2d: the stride of spatial axis 0 is 0; it must be at least 1."},
+      {__LINE__, message_of<ShapeError>, [&] { conv_transpose1d(zeros({0, 1, 1 << 30}), ones({1, 1, 1}), {}, {.stride = std::int64_t{1} << 40}); },
+       "conv_transpose1d: the input's 1073741824 places along spatial axis 0 with a stride of 1099511627776 give a result of more than 2^62."},
       {__LINE__, message_of<ShapeError>, [&] { Sizes{1, 2, 3, 4}; }, "Sizes: there are 4 values; there must be 1 to 3, one for each axis."},
   }, file);
 }
@@ -108,5 +130,7 @@ TEST_CASE("convolution layers refuse settings that no input could fit", "[errors
        "ConvTranspose2d: the output padding of spatial axis 0 is -1; it must be at least 0."},
       {__LINE__, message_of<ShapeError>, [&] { nn::DepthwiseConv2d({.in = 4, .multiplier = 0, .kernel = 3}); },
        "DepthwiseConv2d: 4 input and 0 output channels were asked for; both must be >= 1."},
+      {__LINE__, message_of<ShapeError>, [&] { const std::int64_t many = std::int64_t{1} << 40; nn::DepthwiseConv2d({.in = many, .multiplier = many, .kernel = 3}); },
+       "DepthwiseConv2d: 1099511627776 input channels times 1099511627776 are 2^63 or more."},
   }, file);
 }

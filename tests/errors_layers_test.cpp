@@ -99,6 +99,14 @@ TEST_CASE("embeddings refuse tables, indices and options that do not fit", "[err
        "Embedding: 0 rows of 3 values were asked for; both must be >= 1."},
       {__LINE__, message_of<IndexError>, [&] { nn::Embedding({.count = 4, .size = 3, .padding_index = 4}); },
        "Embedding: the padding index is 4; with 4 rows it must be in [-4, 4)."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::Embedding(std::int64_t{1} << 40, std::int64_t{1} << 40); },
+       "Shape: [1099511627776, 1099511627776] has 2^63 elements or more; the product of the sizes above 0 must be below 2^63."},
+      {__LINE__, message_of<Error>, [&] { nn::Embedding({.count = 4, .size = 3, .max_norm = 0}); },
+       "Embedding: max_norm is 0; it must be above 0."},
+      {__LINE__, message_of<Error>, [&] { nn::EmbeddingBag({.count = 4, .size = 3, .max_norm = 1, .norm = kNaN}); },
+       "EmbeddingBag: the order of the norm is nan; it must be above 0."},
+      {__LINE__, message_of<Error>, [&] { nn::EmbeddingBag({.count = 4, .size = 3, .mode = BagMode::max, .scale_by_frequency = true}); },
+       "EmbeddingBag: scale_by_frequency goes with sums and means, and the mode is max."},
       {__LINE__, message_of<ShapeError>, [&] { nn::EmbeddingBag(4, 0); },
        "EmbeddingBag: 4 rows of 0 values were asked for; both must be >= 1."},
   }, file);
@@ -211,6 +219,16 @@ TEST_CASE("initializers refuse numbers, shapes and values that do not fit", "[er
        "Initializer: the values given are [] and the parameter is [2, 3]; the shapes must be equal."},
       {__LINE__, message_of<DTypeError>, [&] { nn::init::glorot_normal()({2, 3}, default_rng(), {.dtype = DType::int32}); },
        "normal: the type is int32" + floating},
+      {__LINE__, message_of<DTypeError>, [&] { nn::init::orthogonal()({2, 3}, default_rng(), {.dtype = DType::int32}); },
+       "orthogonal: the type is int32" + floating},
+      {__LINE__, message_of<DTypeError>, [&] { nn::init::values(start)({2}, default_rng(), {.dtype = DType::int32}); },
+       "Initializer: the type is int32" + floating},
+      {__LINE__, message_of<Error>, [&] { nn::init::he_uniform()({2, 3}, nn::Fans{.in = 0}); },
+       "Initializer: the fans are 0 and 1; they must be above 0."},
+      {__LINE__, message_of<Error>, [&] { nn::init::identity(1, 0); },
+       "identity: the number of groups is 0; it must be in [1, 2^31)."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::init::identity(1, 2)({3, 1, 3}, nn::Fans{}); },
+       "identity: the shape is [3, 1, 3]; its 3 outputs do not divide into 2 groups."},
   }, file);
 }
 

@@ -173,3 +173,18 @@ TEST_CASE("layers that normalize refuse inputs of another rank, size or type, an
   CHECK(same(any.running_mean, zeros({3})));
   CHECK(same(instance.running_var, ones({3})));
 }
+
+TEST_CASE("running statistics of another shape are refused before one of them moves", "[errors][nn]") {
+  nn::BatchNorm layer{{.channels = 3}};
+  nn::InstanceNorm1d instance{{.channels = 3, .track_running_stats = true}};
+  layer.running_var = Buffer(ones({1}));  // which would broadcast
+  instance.running_var = Buffer(ones({1}));
+  check_errors({
+      {__LINE__, message_of<ShapeError>, [&] { layer(ones({2, 3})); }, "BatchNorm: the running statistics are [1]; they must be [3]."},
+      {__LINE__, message_of<ShapeError>, [&] { instance(ones({2, 3, 4})); },
+       "InstanceNorm1d: the running statistics are [1]; they must be [3]."},
+  }, file);
+  CHECK(same(layer.running_mean, zeros({3})));
+  CHECK(same(instance.running_mean, zeros({3})));
+  CHECK(layer.num_batches_tracked.item<std::int64_t>() == 0);
+}

@@ -44,7 +44,7 @@ TEST_CASE("optimizers refuse gradients that do not fit, and change nothing", "[e
 }
 
 TEST_CASE("optimizers refuse parameters that cannot be trained, and those given twice", "[errors][optim]") {
-  const Tensor a = {1.0f, 2.0f}, b = {3.0f}, integers = {1, 2}, turned = transpose(ones({2, 3}));
+  const Tensor a = {1.0f, 2.0f}, b = {3.0f}, integers = {1, 2}, turned = transpose(ones({2, 3})), none = zeros({0, 2});
   using AdamGroup = optim::Group<optim::AdamOptions>;
   check_errors({
       {__LINE__, message_of<Error>, [&] { optim::Sgd({a, Tensor()}); },
@@ -59,9 +59,14 @@ TEST_CASE("optimizers refuse parameters that cannot be trained, and those given 
        "Adam: parameters 1 and 2 are the same tensor; each must be given once, in one group."},
       {__LINE__, message_of<Error>, [&] { optim::Lbfgs({a, a}); },
        "Lbfgs: parameters 0 and 1 are the same tensor; each must be given once, in one group."},
+      {__LINE__, message_of<Error>, [&] { optim::Adam({a, none, none}); },
+       "Adam: parameters 1 and 2 are the same tensor; each must be given once, in one group."},
+      {__LINE__, message_of<Error>, [&] { optim::Sgd({b, narrow(a, 0, 1, 1), a}); },
+       "Sgd: parameters 1 and 2 share elements; each element must be given once, in one group."},
       {__LINE__, message_of<Error>, [&] { optim::Lbfgs(List{}); },
        "Lbfgs: there are no parameters; give at least one."},
   }, file);
+  CHECK_NOTHROW(optim::Sgd({narrow(a, 0, 1, 1), none, b, narrow(a, 0, 0, 1), zeros({0, 2})}));  // side by side
 }
 
 TEST_CASE("optimizers refuse options out of range when they are made", "[errors][optim]") {
@@ -167,18 +172,23 @@ TEST_CASE("a state that does not belong to an optimizer is refused, and changes 
   const Tensor a = {1.0f, 2.0f};
   optim::Adam adam({a});
   adam.apply(List{ones({2})});
-  const std::vector<nn::NamedParameter> good = adam.state();
+  const std::vector<NamedTensor> good = adam.state();
   const auto changed = [&](const std::string& name, const Tensor& value) {
-    std::vector<nn::NamedParameter> state = good;
-    for (nn::NamedParameter& entry : state)
+    std::vector<NamedTensor> state = good;
+    for (NamedTensor& entry : state)
       if (entry.name == name) entry.value = value;
     return state;
   };
-  std::vector<nn::NamedParameter> without = good, more = good, twice = good;
+  std::vector<NamedTensor> without = good, more = good, twice = good;
   without.pop_back();
   more.push_back({"1.mean", ones({2})});
   twice.push_back(good.back());
   const auto number_of = [](double value) { return scalar(value, {DType::float64}); };
+  optim::Nadam nadam({a.copy()});
+  nadam.apply(List{ones({2})});
+  std::vector<NamedTensor> spoiled = nadam.state();
+  for (NamedTensor& entry : spoiled)
+    if (entry.name == "0.momentum_product") entry.value = number_of(kNaN);
   check_errors({
       {__LINE__, message_of<Error>, [&] { adam.load_state(without); },
        "Adam::load_state: the state has no \"0.square\"; it must be one that state() gave."},
@@ -198,10 +208,12 @@ TEST_CASE("a state that does not belong to an optimizer is refused, and changes 
        "Adam::load_state: \"0.step\" is -1; it must be >= 0."},
       {__LINE__, message_of<Error>, [&] { adam.load_state(changed("group.0.learning_rate", number_of(-1))); },
        "Adam::load_state: \"group.0.learning_rate\" is -1; it must be finite and >= 0."},
+      {__LINE__, message_of<Error>, [&] { nadam.load_state(spoiled); },
+       "Nadam::load_state: \"0.momentum_product\" is nan; it must be finite."},
       {__LINE__, message_of<Error>, [&] { optim::Sgd({a}).load_state(good); },
        "Sgd::load_state: \"0.mean\" is in the state and not in this optimizer."},
   }, file);
-  const std::vector<nn::NamedParameter> after = adam.state();
+  const std::vector<NamedTensor> after = adam.state();
   REQUIRE(after.size() == good.size());
   for (std::size_t i = 0; i < good.size(); ++i) CHECK(same(after[i].value, good[i].value));
 }

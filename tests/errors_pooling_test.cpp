@@ -123,6 +123,10 @@ TEST_CASE("pooling refuses settings out of range and for another number of axes"
        "max_pool2d: the dilation of spatial axis 0 is 0; it must be at least 1."},
       {__LINE__, message_of<ShapeError>, [&] { max_pool3d(o.cube, 1, {.dilation = {1, 1}}); },
        "max_pool3d: the dilation has 2 values; it must have 1 or 3" + each},
+      {__LINE__, message_of<ShapeError>, [&] { max_pool2d(o.x, 2, {.dilation = Sizes()}); },
+       "max_pool2d: no dilation is given; it must have 1 or 2 values" + each},
+      {__LINE__, message_of<ShapeError>, [&] { max_pool2d(o.x, 2, {.padding = std::int64_t{1} << 41}); },
+       "max_pool2d: the padding of spatial axis 0 is 2199023255552 and 2199023255552; it must be at most 2^40."},
       {__LINE__, message_of<ShapeError>, [&] { max_pool2d(o.x, 2, {.padding = -1}); },
        "max_pool2d: the padding of spatial axis 0 is -1 and -1; it must not be negative."},
       {__LINE__, message_of<ShapeError>, [&] { avg_pool2d(o.x, 2, {.padding = {1, 2, 3}}); },
@@ -144,7 +148,16 @@ TEST_CASE("pooling refuses settings out of range and for another number of axes"
 
 TEST_CASE("pooling refuses windows that the input does not fill", "[errors]") {
   const Operands o;
+  const std::int64_t far = std::int64_t{1} << 39;  // a loop over all windows would not end
   check_errors({
+      {__LINE__, message_of<ShapeError>, [&] { max_pool1d(o.line, 7, {.stride = 3, .ceil = true}); },
+       "max_pool1d: the kernel reaches over 7 places of spatial axis 0 (size 7, dilation 1) and the padded input has 4 "
+       "(4 with padding 0 and 0); with ceil it must exceed them by less than the stride."},
+      {__LINE__, message_of<ShapeError>, [&] { avg_pool1d(o.line, far + 1, {.stride = 1, .padding = {{far, far + 1}}}); },
+       "avg_pool1d: window 549755813892 of spatial axis 0 begins at 4 and holds padding only (4 inputs, kernel "
+       "549755813889, dilation 1)" + must_hold},
+      {__LINE__, message_of<ShapeError>, [&] { max_pool1d(zeros({0, 1, INT64_MAX}), 2, {.padding = 1}); },
+       "max_pool1d: spatial axis 0 has 9223372036854775807 places; there must be at most 2^62."},
       {__LINE__, message_of<ShapeError>, [&] { max_pool2d(o.x, 5); },
        "max_pool2d: the kernel reaches over 5 places of spatial axis 0 (size 5, dilation 1) and the padded input has 4 "
        "(4 with padding 0 and 0); it must not exceed them."},
@@ -169,6 +182,7 @@ TEST_CASE("unpooling refuses places that do not fit and sizes that no pooling ta
   const Operands o;
   const Tensor x = {{{{1.0f, 2.0f}, {3.0f, 4.0f}}}};
   const Tensor far = {{{{0, 3}, {16, 5}}}}, negative = {{{{0, -1}, {2, 5}}}};
+  const Tensor endless = zeros({0, 1, INT64_MAX});
   const std::string sizes = "; pooling takes sizes from ";
   const PaddingRule rule = nn::same;
   check_errors({
@@ -190,6 +204,8 @@ TEST_CASE("unpooling refuses places that do not fit and sizes that no pooling ta
        "max_unpool2d: the output size of spatial axis 0 is 6" + sizes + "3 to 5 to the tensor's 2."},
       {__LINE__, message_of<ShapeError>, [&] { max_unpool2d(x, o.integers, 2, {.padding = rule, .output_size = 5}); },
        "max_unpool2d: the output size of spatial axis 0 is 5" + sizes + "3 to 4 to the tensor's 2."},
+      {__LINE__, message_of<ShapeError>, [&] { max_unpool1d(endless, endless.to(DType::int64), 2); },
+       "max_unpool1d: 9223372036854775807 windows along spatial axis 0, 2 apart, reach over 2^62 places or more."},
       {__LINE__, message_of<ShapeError>, [&] { max_unpool2d(x, o.integers, 2, {.output_size = -1}); },
        "max_unpool2d: the output size of spatial axis 0 is -1; it must be at least 0."},
   }, file);

@@ -127,7 +127,8 @@ TEST_CASE("grid_sample refuses grids that do not fit", "[errors][resampling]") {
 }
 
 TEST_CASE("affine_grid refuses maps and sizes that do not fit", "[errors][resampling]") {
-  const Tensor theta = ones({1, 2, 3});
+  const Tensor theta = ones({1, 2, 3}), deep = ones({1, 3, 4});
+  const std::int64_t many = std::int64_t{1} << 61;
   check_errors({
       {__LINE__, message_of<Error>, [&] { affine_grid(Tensor(), {1, 1, 2, 2}); }, "affine_grid: " + undefined},
       {__LINE__, message_of<DTypeError>, [&] { affine_grid(cast(theta, DType::int64), {1, 1, 2, 2}); },
@@ -141,6 +142,11 @@ TEST_CASE("affine_grid refuses maps and sizes that do not fit", "[errors][resamp
        "affine_grid: theta is [1, 2, 3]; for the size [1, 1, 2, 4, 4] it must be [1, 3, 4]."},
       {__LINE__, message_of<ShapeError>, [&] { affine_grid(theta, {1, 1, 0, 4}); },
        "affine_grid: the size is [1, 1, 0, 4]; each spatial axis must have 1 or more."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { affine_grid(theta, {1, 1, many, 1}); },
+       "allocate: [1, 2305843009213693952, 3] of float64 would take more than 2^63 bytes."},
+      {__LINE__, message_of<ShapeError>, [&] { affine_grid(deep, {1, 1, many, 1, 1}); },
+       "Shape: [1, 2305843009213693952, 4] has 2^63 elements or more; "
+       "the product of the sizes above 0 must be below 2^63."},
   }, file);
 }
 
@@ -184,6 +190,8 @@ TEST_CASE("unfold refuses windows that do not fit", "[errors][unfold]") {
        "(4 with padding 0 and 0); it must not exceed them."},
       {__LINE__, message_of<ShapeError>, [&] { unfold(o.image, 2, {.stride = 0}); },
        "unfold: the stride of spatial axis 0 is 0; it must be at least 1."},
+      {__LINE__, message_of<ShapeError>, [&] { unfold(o.image, 2, {.stride = Sizes()}); },
+       "unfold: no stride is given; it must have 1 or 2 values, one for each spatial axis."},
       {__LINE__, message_of<ShapeError>, [&] { unfold(o.image, 2, {.dilation = {1, -1}}); },
        "unfold: the dilation of spatial axis 1 is -1; it must be at least 1."},
       {__LINE__, message_of<ShapeError>, [&] { unfold(o.image, 2, {.padding = {0, -1}}); },

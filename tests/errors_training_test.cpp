@@ -79,10 +79,11 @@ TEST_CASE("a step below 0 is refused, with the line where the schedule was made"
 TEST_CASE("a plateau refuses options and states that make no sense", "[errors][schedule]") {
   op::ReduceOnPlateau plateau(1);
   plateau.update(3);
-  auto state = plateau.state(), other = plateau.state(), unknown = plateau.state();
+  auto state = plateau.state(), other = plateau.state(), unknown = plateau.state(), endless = plateau.state();
   state.pop_back();
   other[0].value = Tensor{1.0, 2.0};
   unknown[1].value = Tensor(kNaN);
+  endless[2].value = scalar(INT64_MAX, {DType::int64});
   const std::string name = "ReduceOnPlateau";
   check_errors({
       {__LINE__, message_of<Error>, [] { op::ReduceOnPlateau(-1); }, name + ": the rate is -1" + amount},
@@ -93,6 +94,8 @@ TEST_CASE("a plateau refuses options and states that make no sense", "[errors][s
       {__LINE__, message_of<Error>, [] { op::ReduceOnPlateau(1, {.least = kInfinity}); }, name + ": the least rate is inf" + amount},
       {__LINE__, message_of<Error>, [] { op::ReduceOnPlateau(1, {.epsilon = -1}); }, name + ": the epsilon is -1" + amount},
       {__LINE__, message_of<Error>, [&] { plateau.load_state(unknown); }, name + ": the best metric of the state is nan; it must be a number."},
+      {__LINE__, message_of<Error>, [&] { plateau.load_state(endless); },
+       name + "::load_state: \"bad\" is 9223372036854775807; it must be at most 4611686018427387903."},
   }, file);
   CHECK_THROWS_AS(plateau.load_state(state), Error);       // lacks the cooldown
   CHECK_THROWS_AS(plateau.load_state(other), ShapeError);  // two rates

@@ -14,9 +14,6 @@ Tensor random(const Shape& shape, std::uint64_t seed) { return random_in(-1, 1, 
 
 constexpr const char* kAttention = "scaled_dot_product_attention";
 
-/// Makes a parameter of a module one of the inputs.
-void put(Parameter& parameter, const Tensor& value) { static_cast<Tensor&>(parameter) = value; }
-
 void add_operands(std::vector<GradientCase>& cases) {
   struct Sizes {
     Shape query, key, value;
@@ -117,16 +114,16 @@ void add_rotary(std::vector<GradientCase>& cases) {
 /// Makes all parameters of a model the inputs from `first` on.
 template <class Model>
 void put_all(Model& model, const Tensors& in, std::size_t first) {
-  nn::detail::for_each_parameter(model, [&](const std::string&, Parameter& p) {
-    if (p.defined()) put(p, in.at(first++));
-  });
+  const nn::detail::Outline outline = nn::detail::outline_of(model);
+  for (const nn::detail::Leaf& leaf : outline.leaves)
+    if (leaf.parameter && leaf.value.defined()) *leaf.slot = in.at(first++);
 }
 
 /// The inputs, and values for all parameters, near 1 for the weights of norms.
 template <class Model>
 Tensors with_parameters(Tensors inputs, Model model) {
   std::uint64_t seed = 441;
-  for (const nn::NamedParameter& p : nn::named_parameters(model)) {
+  for (const NamedTensor& p : nn::named_parameters(model)) {
     const bool of_norm = p.name.find("norm") != std::string::npos && p.name.find("weight") != std::string::npos;
     inputs.push_back(random(p.value.shape(), seed++) + (of_norm ? 1.0 : 0.0));
   }

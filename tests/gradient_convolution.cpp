@@ -23,9 +23,9 @@ GradientCase layer_case(const std::string& op, const std::string& usage, const L
   return {op, usage,
           [own](const Tensors& in) {
             std::size_t next = 1;
-            nn::detail::for_each_parameter(*own, [&](const std::string&, Parameter& p) {
-              if (p.defined()) static_cast<Tensor&>(p) = in[next++];
-            });
+            const nn::detail::Outline outline = nn::detail::outline_of(*own);
+            for (const nn::detail::Leaf& leaf : outline.leaves)
+              if (leaf.parameter && leaf.value.defined()) *leaf.slot = in[next++];
             return square((*own)(in[0]));
           },
           inputs};

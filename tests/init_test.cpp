@@ -145,6 +145,24 @@ TEST_CASE("identity is a diagonal, and in kernels the middle of the window", "[n
   CHECK(init::identity()({0, 2, 2}, rng).shape() == Shape{0, 2, 2});
 }
 
+TEST_CASE("identity kernels in groups pass on the channels of every group", "[nn][init]") {
+  Rng rng(18);
+  const Tensor x = random_in(-1, 1, {2, 6, 5, 4}, DType::float32, 441);
+  for (const std::int64_t groups : {1, 2, 3, 6}) {
+    nn::Conv2d conv{{.in = 6,
+                     .out = 6,
+                     .kernel = 3,
+                     .padding = nn::same,
+                     .groups = groups,
+                     .weight_init = init::identity(1, groups)}};
+    CHECK(close(conv(x), x, tolerance::roundings32));
+  }
+  // [columns, in, out]: two groups of two outputs, of which the first passes on the group's only input
+  const Tensor last = init::identity(0.5, 2)({1, 1, 4}, rng);
+  CHECK(same(last, reshape(Tensor{0.5f, 0.0f, 0.5f, 0.0f}, {1, 1, 4})));
+  CHECK(init::identity(1, 2)({0, 2, 2}, Fans{}, rng).shape() == Shape{0, 2, 2});
+}
+
 TEST_CASE("sparse matrices have as many zeros in every column as they should, in different places", "[nn][init]") {
   Rng rng(16);
   const Tensor x = init::sparse(0.33, 0.1)({100, 2000}, rng, kDouble);

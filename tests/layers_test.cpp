@@ -136,7 +136,7 @@ TEST_CASE("layers of all kinds stand in a Sequential and in a struct, and only s
   const Tensor h = leaky_relu(net.part<5>()(where(x > 0, x, 0.25 * x)), 0.1);
   CHECK(close(net(x), log_softmax(maxout(h, 2)), tolerance::roundings32));
   std::vector<std::string> names;
-  for (const nn::NamedParameter& p : nn::named_parameters(net)) names.push_back(p.name);
+  for (const NamedTensor& p : nn::named_parameters(net)) names.push_back(p.name);
   CHECK(names == std::vector<std::string>{"1.weight", "5.weight", "5.bias"});
 
   struct Model {

@@ -187,6 +187,26 @@ TEST_CASE("a function that throws leaves parameters and memory as they were", "[
   }
 }
 
+TEST_CASE("an observer that throws leaves the parameters as they were", "[optim][lbfgs]") {
+  const Tensor p = random_in(-1, 1, {5}, DType::float64, 7), before = p.copy();
+  optim::Lbfgs lbfgs({p});
+  {
+    debug::Observer observer([](const debug::Operation& operation) {  // throws when they are put back, too
+      if (std::string(operation.name) == "assign") throw std::runtime_error("enough");
+    });
+    CHECK_THROWS_AS(lbfgs.minimize(function_of(p, &loss_at)), std::runtime_error);
+  }
+  CHECK(same(p, before));
+  CHECK(lbfgs.iterations() == 0);
+}
+
+TEST_CASE("Lbfgs may be told to go on until it arrives", "[optim][lbfgs]") {
+  const Tensor p = random_in(-1, 1, {5}, DType::float64, 7);
+  optim::Lbfgs lbfgs({p}, {.max_iterations = INT64_MAX, .line_search = optim::LineSearch::strong_wolfe});
+  lbfgs.minimize(function_of(p, &loss_at));
+  CHECK(number(max(abs(p))) < 1e-3);
+}
+
 TEST_CASE("a restored Lbfgs goes on bit for bit", "[optim][lbfgs]") {
   const Tensor p = random_in(-1, 1, {5}, DType::float64, 7);
   const optim::LbfgsOptions options{

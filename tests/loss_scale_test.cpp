@@ -159,6 +159,17 @@ TEST_CASE("a scale goes on from a saved state as if nothing had happened", "[los
   }
 }
 
+TEST_CASE("a step that had begun does not count behind a loaded state", "[loss_scale]") {
+  optim::LossScaler scaler({.scale = 64});
+  const auto saved = scaler.state();
+  CHECK_FALSE(scaler.unscale({Tensor{kInfinity}}).finite);
+  scaler.load_state(saved);
+  CHECK_THROWS_AS(scaler.update(), Error);  // nothing was unscaled since
+  step(scaler, true);
+  CHECK(scaler.scale() == 64);
+  CHECK(scaler.skipped() == 0);
+}
+
 TEST_CASE("the gradient of a scaled loss is recorded by outer tapes", "[loss_scale][tape]") {
   const Tensor x = {2.0, 3.0};
   optim::LossScaler scaler({.scale = 16});

@@ -120,6 +120,23 @@ TEST_CASE("the divergence of Kullback and Leibler is 0 where the target is", "[l
   }
 }
 
+TEST_CASE("where a target is 0, the divergence has finite gradients of any order", "[losses][gradient]") {
+  for (const bool log_target : {false, true}) {
+    const Tensor input = {-kInfinity, -1.0}, target = log_target ? Tensor{-kInfinity, -0.5} : Tensor{0.0, 0.5};
+    GradientTape outer;
+    outer.watch({input, target});
+    GradientTape inner;
+    inner.watch({input, target});
+    const Tensor loss = kl_div(input, target, {.log_target = log_target, .reduction = total});
+    const Tensor of_target = inner.gradient(loss, target);
+    const auto [by_input, by_target] = outer.gradient(of_target, input, target);
+    const double share = std::exp(-0.5);
+    // of t (log(t) - x): -1 and 1/t; of exp(t) (t - x): -exp(t) and exp(t) (t - x + 2)
+    CHECK(are_near(by_input, {0, log_target ? -share : -1}));
+    CHECK(are_near(by_target, {0, log_target ? 2.5 * share : 2}));
+  }
+}
+
 TEST_CASE("likelihoods of counts and of normal numbers are those of their formulas", "[losses]") {
   const Tensor counts = {2.0, 1.0}, rates = {3.0, 3.0}, logs = log(rates);
   const double log_3 = std::log(3.0), stirling = 2 * log_2 - 2 + 0.5 * std::log(4 * std::acos(-1.0));
@@ -208,6 +225,37 @@ TEST_CASE("an ignored row has no gradient, and a row that counts that of the sof
   CHECK(close(slope(loss, logits), {{0.0, 0.0, 0.0}, {0.1, -0.4, 0.3}}, tolerance::roundings64));  // p - one_hot
 }
 
+TEST_CASE("what an ignored row holds reaches nothing", "[losses][gradient]") {
+  const Tensor weight = {1.0, 2.0, 4.0}, labels = {-100, 1, 2};
+  const Tensor clean = {{0.0, 1.0, 2.0}, {0.5, -1.0, 2.0}, {1.0, 0.5, -2.0}};
+  const Tensor dirty = {{kNaN, kInfinity, 2.0}, {0.5, -1.0, 2.0}, {1.0, 0.5, -2.0}};
+  const auto run = [&](const Tensor& x, double smoothing, bool of_logs) {
+    const auto loss = [&] {
+      return of_logs ? nll_loss(x, labels, {.class_weight = weight})
+                     : cross_entropy(x, labels, {.class_weight = weight, .label_smoothing = smoothing});
+    };
+    GradientTape alone;
+    alone.watch({x, weight});
+    const Tensor value = loss();
+    const auto [fused_x, fused_weight] = alone.gradient(value, x, weight);
+    GradientTape outer;
+    outer.watch({x, weight});
+    GradientTape inner;
+    inner.watch({x, weight});
+    const auto [dx, dweight] = inner.gradient(loss(), x, weight);
+    const auto [again_x, again_weight] = outer.gradient(sum(square(dx)) + sum(square(dweight)), x, weight);
+    return std::vector<Tensor>{value, fused_x, fused_weight, dx, dweight, again_x, again_weight};
+  };
+  for (const double smoothing : {0.0, 0.3})
+    for (const bool of_logs : {false, true}) {
+      const std::vector<Tensor> actual = run(dirty, smoothing, of_logs), expected = run(clean, smoothing, of_logs);
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        INFO("result " << i << ", smoothing " << smoothing << (of_logs ? ", of logarithms" : ""));
+        CHECK(close(actual[i], expected[i], tolerance::roundings64));
+      }
+    }
+}
+
 TEST_CASE("smoothing gives every class its share", "[losses]") {
   const Tensor logits = known_logits(), labels = {2, 1}, weight = {1.0, 2.0, 4.0};
   const std::vector<double> even = {1, 1, 1}, weights = {1, 2, 4};
@@ -254,6 +302,26 @@ TEST_CASE("cross entropies of enormous logits are finite, and so are their gradi
     const double each = smoothing / 3;
     CHECK(close(slope(loss, logits), {{1 - each, smoothing - 1 - each, -each}}, tolerance::roundings64));
   }
+}
+
+TEST_CASE("beside large logits a cross entropy keeps its digits, and so does its gradient", "[losses][half]") {
+  const Tensor logits = {{1000.0f, 998.0f}}, label = {0};
+  const auto loss = [&](const Tensor& x) { return cross_entropy(x, label); };
+  const double rest = std::exp(-2.0), other = rest / (1 + rest);
+  CHECK(close(loss(logits), Tensor(std::log1p(rest)), tolerance::roundings32));
+  CHECK(close(slope(loss, logits), from_doubles({-other, other}, {1, 2}), tolerance::roundings32));
+  const Tensor even = full({1, 3}, 20.0, {.dtype = DType::bfloat16});  // 20 + log(3) would be 21.125
+  CHECK(close(slope(loss, even), from_doubles({-2.0 / 3, 1.0 / 3, 1.0 / 3}, {1, 3}), 0x1p-8));
+}
+
+TEST_CASE("gradients of losses may come in any layout", "[losses][gradient]") {
+  const Tensor x = random_in(-2, 2, {3, 1, 4}, DType::float64, 9), labels = Tensor{{1}, {0}, {3}};
+  const Tensor row = {{1.0, 2.0, 3.0}};  // the gradient is a [3, 1] view of such a one, in which strides are 1 and 3
+  const auto turned = [&](const Tensor& v) { return transpose(sparse_softmax_cross_entropy(v, labels)) * row; };
+  const auto straight = [&](const Tensor& v) {
+    return sparse_softmax_cross_entropy(v, labels) * Tensor{{1.0}, {2.0}, {3.0}};
+  };
+  CHECK(same(slope(turned, x), slope(straight, x)));
 }
 
 // --- margins ---------------------------------------------------------------------------------------------------
@@ -370,6 +438,7 @@ TEST_CASE("NaN stays", "[losses]") {
 TEST_CASE("losses keep the type of their operands, promoted, and 16-bit ones compute in float32", "[losses][half]") {
   const Tensor x = {0.25f, 0.5f, 0.75f, 0.125f}, t = {1.0f, 0.0f, 0.5f, 0.25f};
   CHECK(mse_loss(x, t.to(DType::float64)).dtype() == DType::float64);
+  CHECK(gaussian_nll_loss(x, t, x.to(DType::float64)).dtype() == DType::float64);
   CHECK(cosine_loss(x, t.to(DType::float64)).dtype() == DType::float64);
   GradientTape tape;
   const Tensor wide = t.to(DType::float64);
@@ -400,6 +469,13 @@ TEST_CASE("losses keep the type of their operands, promoted, and 16-bit ones com
       CHECK(close(actual[i], expected[i], type == DType::float16 ? 0x1p-9 : 0x1p-6));  // a few roundings of 2^-11, 2^-8
     }
   }
+}
+
+TEST_CASE("Stirling's terms of counts in 16 bits do not overflow on their way", "[losses][half]") {
+  const Tensor log_rate = Tensor{0.0f}.to(DType::float16), count = Tensor{8000.0f}.to(DType::float16);
+  const Tensor loss = poisson_nll_loss(log_rate, count, {.full = true});
+  CHECK(loss.dtype() == DType::float16);
+  CHECK(number(loss) == 63904);  // 1 + 63902.99; 8000 * log(8000) is above 65504
 }
 
 TEST_CASE("views give what copies give, and threads change nothing", "[losses][threads]") {

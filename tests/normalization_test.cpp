@@ -243,7 +243,13 @@ TEST_CASE("values around a large mean lose no digits, in the result and in the g
     Tensors single = inputs_of(use, DType::float32), wide;
     single[0] = single[0] + 10000.0f;  // one unit in the last place is a thousandth
     for (const Tensor& x : single) wide.push_back(x.to(DType::float64));
-    Tensors actual = with_gradients(use.function, single), expected;
+    const Tensors actual = with_gradients(use.function, single);
+    Tensors recorded, expected;
+    {
+      GradientTape outer;  // who records a replay gets other operations
+      for (const Tensor& x : single) outer.watch(x);
+      recorded = with_gradients(use.function, single);
+    }
     {
       GradientTape tape;
       for (const Tensor& x : wide) tape.watch(x);
@@ -255,7 +261,22 @@ TEST_CASE("values around a large mean lose no digits, in the result and in the g
     for (std::size_t i = 0; i < actual.size(); ++i) {
       INFO((i + 1 == actual.size() ? "the result" : "gradient " + std::to_string(i)));
       CHECK(relative_error(actual[i], expected[i]) <= tolerance::blocked_sum32);
+      CHECK(relative_error(recorded[i], expected[i]) <= tolerance::blocked_sum32);
     }
+  }
+}
+
+TEST_CASE("values whose squares float32 cannot hold are normalized all the same", "[nn]") {
+  for (const Shape& shape : {Shape{40, 6}, Shape{5, 6, 9}, Shape{2, 300, 2}}) {
+    INFO(to_string(shape));
+    const Tensor small = random(shape, 478, DType::float32), large = small * std::ldexp(1.0f, 80);  // exactly
+    const Tensor wide = small.to(DType::float64);
+    CHECK(close(layer_norm(large, 1, {}, {}, 0), standardized(small, -1, 0), tolerance::roundings32));
+    CHECK(close(rms_norm(large, 1, {}, 0), wide / sqrt(mean(square(wide), -1, {.keepdims = true})),
+                tolerance::roundings32));
+    CHECK(close(group_norm(large, 2, {}, {}, 0), grouped(wide, 2, 0), tolerance::roundings32));
+    const BatchNormResult r = batch_norm_training(large, {}, {}, 0);
+    CHECK(close(r.output, standardized(small, but_channels(small), 0), tolerance::roundings32));
   }
 }
 

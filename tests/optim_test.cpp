@@ -112,6 +112,61 @@ TEST_CASE("optimizers take strided gradients and parameters of every shape", "[o
   CHECK(same(p, {{-2.0f, -4.0f, -6.0f}, {-3.0f, -5.0f, -7.0f}}));
 }
 
+TEST_CASE("gradients may be the parameters themselves: they count as they were before the step", "[optim]") {
+  const Tensor a = {1.0, 2.0}, b = {4.0, 8.0}, whole = {1.0, 2.0, 4.0};
+  optim::Sgd crossed({a, b}, {.learning_rate = 0.5});
+  crossed.apply(Tensors{b, a});
+  CHECK(same(a, {-1.0, -2.0}));  // 1 - 4/2, 2 - 8/2
+  CHECK(same(b, {3.5, 7.0}));    // 4 - 1/2, 8 - 2/2
+  optim::Sgd shifted({narrow(whole, 0, 1, 2)}, {.learning_rate = 1});
+  shifted.apply(Tensors{narrow(whole, 0, 0, 2)});
+  CHECK(same(whole, {1.0, 1.0, 2.0}));  // 2 - 1, 4 - 2
+}
+
+namespace {
+
+/// Of parameters -infinity and 1, whose gradient is zero.
+void check_at_rest(optim::Optimizer&& optimizer) {
+  INFO(optimizer.name());
+  optimizer.apply(Tensors{zeros({2}, {DType::float64})});
+  CHECK(array_equal(optimizer.parameters()[0], Tensor{-kInfinity, 1.0}));
+}
+
+}  // namespace
+
+TEST_CASE("an infinite parameter without a gradient and without decay stays what it is", "[optim]") {
+  const auto p = [] { return Tensor{-kInfinity, 1.0}; };
+  check_at_rest(optim::Sgd({p()}));
+  check_at_rest(optim::Sgd({p()}, {.momentum = 0.9, .nesterov = true}));
+  check_at_rest(optim::Adagrad({p()}));
+  check_at_rest(optim::Adadelta({p()}));
+  check_at_rest(optim::RmsProp({p()}, {.momentum = 0.9, .centered = true}));
+  check_at_rest(optim::Adam({p()}, {.amsgrad = true}));
+  check_at_rest(optim::Adamax({p()}));
+  check_at_rest(optim::Nadam({p()}));
+  check_at_rest(optim::RAdam({p()}));
+  check_at_rest(optim::Lion({p()}));
+}
+
+TEST_CASE("the first steps of RAdam do without a square that is infinite", "[optim]") {
+  const Tensor p = {0.0f};
+  optim::RAdam radam({p}, {.learning_rate = 0.5});
+  radam.apply(Tensors{Tensor{1e30f}});  // 1e60 is none of float32's numbers
+  CHECK(close(p, {-5e29f}, 1e-5));
+}
+
+TEST_CASE("a step of 16-bit parameters makes nothing of their size", "[optim][sparse]") {
+  const Tensor table = zeros({std::int64_t{1} << 20, 4}, {DType::bfloat16});
+  const Tensor g = from_row_slices({arange(0, 40, 20), ones({2, 4}, {DType::bfloat16})}, table.shape());
+  optim::Sgd sgd({table}, {.learning_rate = 1});
+  memory::release_cache();
+  memory::reset_peak();
+  const std::int64_t before = memory::stats().peak_reserved;
+  sgd.apply(Tensors{g});
+  CHECK(memory::stats().peak_reserved - before < std::int64_t{1} << 20);  // the table has 2^23 bytes
+  CHECK(number(sum(table.to(DType::float32))) == -8);
+}
+
 TEST_CASE("an optimizer changes the model that its handles came from, and counts as a write", "[optim]") {
   nn::Linear layer(2, 1);
   optim::Sgd sgd(nn::parameters(layer), {.learning_rate = 1});

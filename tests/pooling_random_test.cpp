@@ -29,7 +29,7 @@ struct Window {
   std::int64_t covered = 1;
 };
 
-/// PyTorch's rules, and TensorFlow's for SAME. None if the kernel exceeds the padded input.
+/// PyTorch's rules, and TensorFlow's for SAME. None if the kernel exceeds the padded input, for `ceil` by the stride.
 std::vector<Window> windows_of(const AxisSetting& a, bool is_same, bool ceil) {
   const std::int64_t extent = (a.kernel - 1) * a.dilation + 1;
   Padding padding = a.padding;
@@ -41,7 +41,7 @@ std::vector<Window> windows_of(const AxisSetting& a, bool is_same, bool ceil) {
   } else {
     const std::int64_t total = padding.before + a.in + padding.after;
     while (count * a.stride + extent <= total) ++count;
-    const bool left_over = count > 0 && (count - 1) * a.stride + extent < total;
+    const bool left_over = count > 0 ? (count - 1) * a.stride + extent < total : extent - total < a.stride;
     if (ceil && left_over && count * a.stride < padding.before + a.in) ++count;
   }
   std::vector<Window> windows;

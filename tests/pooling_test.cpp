@@ -52,6 +52,16 @@ TEST_CASE("ceil adds no window that begins behind the input", "[pooling]") {
   CHECK(max_pool1d(zeros({1, 1, 3}), 2, {.stride = 3, .padding = {{0, 1}}, .ceil = true}).size(2) == 1);
 }
 
+TEST_CASE("with ceil a kernel may exceed the input by less than the stride", "[pooling]") {
+  const Tensor three = {{{1.0f, 2.0f, 3.0f}}};
+  CHECK(same(avg_pool1d(three, 4, {.ceil = true}), {{{2.0f}}}));  // what the window lacks does not count
+  CHECK(same(avg_pool1d(three, 4, {.stride = 2, .ceil = true, .divisor_override = 4}), {{{1.5f}}}));
+  const MaxPoolResult pooled = max_pool1d_with_indices(three, 4, {.stride = 2, .ceil = true});
+  CHECK(same(pooled.values, {{{3.0f}}}));
+  CHECK(same(pooled.indices, from_vector(std::vector<std::int64_t>{2}, {1, 1, 1})));
+  CHECK(max_pool2d(zeros({1, 2, 2, 9}), 3, {.stride = 2, .ceil = true}).shape() == Shape({1, 2, 1, 4}));
+}
+
 TEST_CASE("of equal elements the first wins, and the first NaN before all", "[pooling]") {
   const Tensor x = {{{7.0, 7.0, 1.0, kNaN, kNaN, 2.0}}};
   GradientTape tape;

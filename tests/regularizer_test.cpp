@@ -28,7 +28,7 @@ template <class Model>
 std::vector<std::string> names_of(Model& model, const std::vector<Tensor>& chosen) {
   std::vector<std::string> names;
   for (const Tensor& x : chosen)
-    for (const nn::NamedParameter& p : nn::named_parameters(model))
+    for (const NamedTensor& p : nn::named_parameters(model))
       if (p.value.is_same(x)) names.push_back(p.name);
   return names;
 }

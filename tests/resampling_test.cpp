@@ -42,8 +42,8 @@ struct Axis {
         return i == std::min(factor > 0 ? nearest_by_factor(out + 0.5) : (2 * o + 1) * n / (2 * m), n - 1) ? 1 : 0;
       case Mode::area: return i >= o * n / m && i * m < (o + 1) * n ? 1 : 0;  // shared out below
       case Mode::linear:
-        if (n == m) return i == o ? 1 : 0;
         if (antialias) return std::max(1 - std::fabs(distance(place, out)), 0.0);
+        if (n == m) return i == o ? 1 : 0;
         return std::max(1 - std::fabs(place - std::clamp(at, 0.0, last)), 0.0);
       case Mode::cubic: break;
     }
@@ -180,6 +180,9 @@ TEST_CASE("each mode at its own size gives the elements back", "[resampling]") {
     CHECK_FALSE(interpolate(x, {.size = {3, 4}, .mode = mode}).shares_storage(x));
   }
   CHECK(same(interpolate(x, {.scale_factor = 1.2, .mode = Mode::linear}), x));  // floor(3 * 1.2) is 3: PyTorch copies
+  const InterpolateOptions filtered{.scale_factor = 1.2, .mode = Mode::linear, .antialias = true};  // and here filters
+  CHECK(close(interpolate(x, filtered), resampled(x, filtered), tolerance::roundings64));
+  CHECK(number(max(abs(interpolate(x, filtered) - x))) > 0.01);
 }
 
 TEST_CASE("the nearest place is not missed by a rounding", "[resampling]") {

@@ -153,6 +153,9 @@ TEST_CASE("cyclic rates go up and down in three shapes", "[schedule]") {
   CHECK(starts(optim::cyclic(1, 3, {.up = 2, .shape = optim::CycleShape::exp_range, .factor = 0.5}),
                {1, 1.5, 1.5, 1.125, 1, 1 + 1.0 / 32}));                     // 1 + 2 * h * 0.5^n
   CHECK(starts(optim::cyclic(0.95, 0.85, {.up = 1}), {0.95, 0.85, 0.95}));  // a momentum
+  const Schedule endless = optim::cyclic(1, 3, {.up = INT64_MAX});  // up and down together are above 2^63
+  CHECK(endless(0) == 1);
+  CHECK(endless(INT64_MAX) == 3);
 }
 
 TEST_CASE("the rate of the transformer paper rises in a line and falls with the root", "[schedule]") {
@@ -183,6 +186,9 @@ TEST_CASE("any callable is a schedule", "[schedule]") {
   const Schedule own = [](std::int64_t n) { return n < 10 ? 1.0 : 0.5; };
   CHECK(starts(optim::warm_up(own, 2), {0, 0.5, 1, 1}));
   CHECK(optim::scaled(own, 2)(10) == 1);
+  double (*const nothing)(std::int64_t) = nullptr;
+  CHECK(!Schedule(nothing));
+  CHECK_THROWS_AS(optim::warm_up(nothing, 2), Error);
 }
 
 TEST_CASE("schedules may be asked for steps in any order", "[schedule]") {

@@ -13,7 +13,7 @@ Tensor random(const Shape& shape, std::uint64_t seed, DType dtype = DType::float
 template <class Model>
 std::vector<std::string> names_of(Model& model) {
   std::vector<std::string> names;
-  for (const nn::NamedParameter& p : nn::named_parameters(model)) names.push_back(p.name);
+  for (const NamedTensor& p : nn::named_parameters(model)) names.push_back(p.name);
   return names;
 }
 

@@ -11,8 +11,8 @@ namespace capstan CAPSTAN_PUBLIC {
 template <class Signature>
 class Callback;
 
-/// Owns any callable that takes Args and gives R: a lambda, a function, an object. Empty if made from nothing; calling
-/// an empty one is undefined, as for a null pointer. Copies share the callable, and with it the state that it changes.
+/// Owns any callable that takes Args and gives R: a lambda, a function, an object. Empty if made from nothing or from a
+/// null pointer; calling an empty one is undefined. Copies share the callable, and with it the state that it changes.
 ///
 /// Threads: copies may be made and destroyed on any thread; calls are as safe as the callable itself.
 template <class R, class... Args>
@@ -21,8 +21,11 @@ class Callback<R(Args...)> {
   constexpr Callback() noexcept = default;  // an empty one may be part of a constant expression
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)
-      Callback(F&& function)
-      : held_(new Holding<std::decay_t<F>>(std::forward<F>(function))) {}
+      Callback(F&& function) {
+    if constexpr (std::is_pointer_v<std::remove_cvref_t<F>>)
+      if (function == nullptr) return;
+    held_ = new Holding<std::decay_t<F>>(std::forward<F>(function));
+  }
 
   constexpr Callback(const Callback& other) noexcept : held_(other.held_) {
     if (held_ != nullptr) __atomic_fetch_add(&held_->references, std::size_t{1}, __ATOMIC_RELAXED);

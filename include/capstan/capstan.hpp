@@ -22,6 +22,7 @@
 #include <capstan/nn/recurrent.hpp>
 #include <capstan/nn/regularizer.hpp>
 #include <capstan/nn/resampling.hpp>
+#include <capstan/nn/summary.hpp>
 #include <capstan/nn/transformer.hpp>
 #include <capstan/ops/activation.hpp>
 #include <capstan/ops/attention.hpp>

@@ -7,9 +7,11 @@
 // works from several threads. Defined in autograd/debug_*.cpp.
 #include <cstdint>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <vector>
 
+#include <capstan/callback.hpp>
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -62,6 +64,35 @@ class NumericsScope {
 void trace(std::ostream& out);
 /// When it returns, nothing writes to the stream any more.
 void stop_trace();
+
+/// An operation that has just run, as an Observer sees it.
+struct Operation {
+  const char* name;                        ///< "matmul"; lives as long as the program
+  Where where;                             ///< the place that called it
+  std::span<const Tensor* const> inputs;   ///< lent; some may be undefined
+  std::span<const Tensor* const> outputs;  ///< likewise
+  bool backward = false;                   ///< a replay, whose inputs are gradients and what was saved, or part of one
+  bool composed = false;                   ///< computed nothing itself: a view, or made of others, seen before it
+  std::int64_t reads = 0;                  ///< of pooling: elements in all of its windows; 0 where shapes tell
+};
+
+/// Calls a function for every operation of the thread that made it, as soon as it has run, while it lives: for counting,
+/// checking and collecting what the tools here do not. `see` may use tensors, which is not observed, but must not make or
+/// end observers, traces or profilers. What it throws comes out of the operation, which is not recorded then. An
+/// operation in place has its tensor among the outputs. Throws Error for an empty function.
+///
+///   std::map<std::string, int> counts;
+///   cs::debug::Observer observer([&](const cs::debug::Operation& op) { ++counts[op.name]; });
+class Observer {
+ public:
+  explicit Observer(Callback<void(const Operation&)> see, Where where = Where::current());
+  ~Observer();
+  Observer(const Observer&) = delete;
+  Observer& operator=(const Observer&) = delete;
+
+ private:
+  struct ObserverState* state_;  // owned; hidden in autograd/debug_observer.cpp
+};
 
 // --- values from step to step ----------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 #pragma once
 // Parameter: a tensor that training changes. Buffer: one that belongs to a model and is not trained.
+#include <string>
+
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -44,6 +46,12 @@ class Buffer : public Tensor {
   Buffer(Buffer&& other) noexcept = default;
   Buffer& operator=(const Buffer& other);
   Buffer& operator=(Buffer&& other) noexcept = default;
+};
+
+/// A tensor and its name: what the states of models, optimizers and averages are, and what files hold.
+struct NamedTensor {
+  std::string name;
+  Tensor value;  ///< a handle to the elements
 };
 
 }  // namespace capstan

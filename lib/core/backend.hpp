@@ -298,10 +298,11 @@ struct Backend {
   void (*response_norm_backward)(const ResponseNorm& norm, const TensorImpl& grad, const TensorImpl& x,
                                  TensorImpl& out);
 
-  // losses over rows: x [rows, classes], labels [rows]
-  void (*cross_entropy)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp);
+  // losses over rows: x [rows, classes], labels [rows]. sums [rows, 2], float32 for the 16-bit types: a shift for each
+  // row, and the sum of exp(x - shift). grad is contiguous or of rank 1; the gradient of a row where it is 0 is 0
+  void (*cross_entropy)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& sums);
   void (*cross_entropy_backward)(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,
-                                 const TensorImpl& logsumexp, TensorImpl& out);
+                                 const TensorImpl& sums, TensorImpl& out);
   // a row of kernels::LossOps; all contiguous and of one shape
   void (*loss)(int op, double p, const TensorImpl& x, const TensorImpl& target, TensorImpl& out);
   // for x, or with `right` for the target; grad is contiguous, or one value for all elements
@@ -328,7 +329,8 @@ struct Backend {
   void (*attention)(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
   void (*attention_backward)(const AttentionTask& task, const AttentionGradients& gradients);
 
-  // one step of a parameter; it and its states are contiguous, as many as the rule has, the others null
+  // one step of a parameter of any floating type; it, its gradient and its states are contiguous; as many states as the
+  // rule has, float32 for 16 bits, the others null
   void (*optimizer_step)(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
                          TensorImpl* third, const UpdateNumbers& numbers);
   // the same where the gradient is `values` in the rows `indices` (ascending, none twice) and zero elsewhere; with

@@ -116,8 +116,7 @@ void tell_watchers(const Operation& operation, const Times& times) {
   if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);
-  const Event event{operation,   times.begin,    times.end,  times.own, me.number,
-                    me.replayed, times.composed, times.reads};
+  const Event event{operation, times.begin, times.end, times.own, me.number, me.replayed, times.composed, times.reads};
   for (Watcher* watcher : all.watchers) watcher->see(event);
 }
 

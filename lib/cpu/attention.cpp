@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
@@ -28,6 +29,7 @@ constexpr std::int64_t kDepth = 128;                     // of a product whose r
 constexpr std::int64_t kAlignment = 16;                  // elements
 constexpr double kThreadWork = 1 << 19;                  // multiplications worth a thread
 constexpr std::int64_t kExpWork = 16;                    // multiplications in whose time a weight is made
+constexpr double kMostScratch = 0x1p45;                  // elements: more than any machine has
 
 std::int64_t rounded_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
@@ -45,7 +47,15 @@ struct Sizes {
     const std::int64_t most = std::clamp(kBlockScores / std::max<std::int64_t>(keys, 1), kLeastRows, kMostRows);
     const std::int64_t blocks = std::max<std::int64_t>((queries + most - 1) / most, 1);
     block = std::max(rounded_up((queries + blocks - 1) / blocks, kTileRows), kTileRows);
+    require_scratch();
     line = rounded_up(keys, kAlignment) + kAlignment;
+  }
+  /// Views that repeat a few elements may have any number of keys: below, sums of sizes must not overflow.
+  void require_scratch() const {
+    const double columns = static_cast<double>(width) + static_cast<double>(value_width) + static_cast<double>(block);
+    if (heads > 0 && queries > 0 && columns * static_cast<double>(keys) > kMostScratch)
+      base::fail<OutOfMemoryError>(Where::current(), "attention: ", keys, " keys of ", width, " and values of ",
+                                   value_width, " features would take more scratch memory than there is.");
   }
   /// Of the queries of one head, in multiplications.
   double work() const {
@@ -314,6 +324,7 @@ void for_tasks(std::int64_t tasks, double work, std::int64_t scratch, F run) {
 
 void attention(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics) {
   const Sizes s(task);
+  if (s.heads == 0 || s.queries == 0) return;
   const std::int64_t rows = s.block * std::max<std::int64_t>(kTaskRows / s.block, 1);  // of a task
   const std::int64_t tasks_of_head = (s.queries + rows - 1) / rows;
   core::visit_floating(task.query.dtype, [&]<class T>(core::Type<T>) {
@@ -332,6 +343,10 @@ void attention(const AttentionTask& task, TensorImpl& out, TensorImpl& statistic
 }
 
 void attention_backward(const AttentionTask& task, const AttentionGradients& gradients) {
+  std::int64_t wanted = 0;  // elements
+  for (const TensorImpl* x : {gradients.query, gradients.key, gradients.value})
+    if (x != nullptr) wanted = std::max(wanted, x->numel());
+  if (wanted == 0) return;  // there may be any number of heads
   const Sizes s(task);
   core::visit_floating(task.query.dtype, [&]<class T>(core::Type<T>) {
     Room<T> needed(nullptr);

@@ -145,8 +145,8 @@ const Backend& cpu_backend() {
       .rnn_backward = &on_cpu::rnn_backward,
       .attention = &on_cpu::attention,
       .attention_backward = &on_cpu::attention_backward,
-      .optimizer_step = widen<&on_cpu::optimizer_step>,
-      .optimizer_rows = widen<&on_cpu::optimizer_rows>,
+      .optimizer_step = &on_cpu::optimizer_step,
+      .optimizer_rows = &on_cpu::optimizer_rows,
   };
   return table;
 }

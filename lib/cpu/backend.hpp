@@ -66,9 +66,9 @@ void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out)
 void softmax(bool log, const TensorImpl& x, TensorImpl& out);
 void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out);
 void logsumexp(const TensorImpl& x, TensorImpl& out);
-void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp);
+void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& sums);
 void cross_entropy_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,
-                            const TensorImpl& logsumexp, TensorImpl& out);
+                            const TensorImpl& sums, TensorImpl& out);
 // losses.cpp
 void loss(int op, double p, const TensorImpl& x, const TensorImpl& target, TensorImpl& out);
 void loss_backward(int op, bool right, double p, const TensorImpl& grad, const TensorImpl& x, const TensorImpl& target,

@@ -68,8 +68,13 @@ void column_parts(const Cut& cut, const T* x, std::int64_t rows, std::int64_t wi
     first[j] = 0;
   }
   k.column_distances(x, cut.step(), rows, shifts, width, first, second);
-  for (std::int64_t j = 0; j < width; ++j)
+  for (std::int64_t j = 0; j < width; ++j) {
+    if (!(second[j] - second[j] == 0)) {  // squares that only double can hold
+      first[j] = second[j] = 0;
+      k.spread_rows(x + j, cut.step(), rows, shifts + j, 1, first + j, second + j);
+    }
     parts[j] = part_of(count, static_cast<double>(shifts[j]), first[j], second[j]);
+  }
 }
 
 /// Count, mean and squares of every channel, in the first row of `parts` [blocks, channels].

@@ -2,7 +2,6 @@
 // inner loops read the taps at offsets there. Sums run over channels and taps in one order, whatever the threads do.
 #include "lib/cpu/convolve.hpp"
 
-#include "lib/base/text.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/simd/kernels.hpp"
@@ -72,7 +71,6 @@ class ChannelLanes {
         count_(c.from * blocks_.taps(pass)),
         panel_(blocks_.products() * count_ * width_ + width_),
         packed_(c.groups * panels_ * panel_, Where::current()) {
-    require_offsets(blocks_.input(c.from));
     base::parallel_for(c.groups * panels_, 65536 / panel_ + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t group = i / panels_, first = i % panels_ * width_;
@@ -125,7 +123,8 @@ class ChannelLanes {
     const auto registers = static_cast<int>(width_ / lanes_);
     for (std::int64_t k = 0; k == 0 || k < count_; k += kSteps)
       simd().of<T>().offset_gemm({x, places, place_count, steps_.data() + k, std::min(kSteps, count_ - k),
-                                  weights + k * width_, bias, sums, registers, k > 0});
+                                  weights + k * width_, bias, sums, registers,
+                                  k > 0 ? SumStart::onward : SumStart::anew});
   }
 
   const Pass& pass_;
@@ -142,7 +141,6 @@ template <class T>
 void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
                       std::int64_t batch) {
   const Blocks blocks(pass, c.from);
-  require_offsets(blocks.input(c.from));
   const std::vector<std::int32_t> steps = tap_offsets(pass, blocks, c.from);
   const std::int64_t count = c.from * pass.taps();
   core::Scratch<T> packed(c.groups * c.to * count + 1, Where::current());

@@ -51,6 +51,12 @@ inline constexpr int kProducts = 6;  // of a tile
 /// The results of a tile if minimal filtering serves a pass with that many channels, else 0.
 int tile_of(const Pass& pass, std::int64_t from, std::int64_t to);
 
+/// a * b for a >= 0 and b >= 1, or 2^60 if that is less: far more elements than any memory holds.
+inline std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t most = std::int64_t{1} << 60;
+  return a > most / b ? most : a * b;
+}
+
 /// Blocks of results, and how the part of the input that one needs lies in scratch memory, zeros at the borders
 /// included: [channels, depth, rows, columns]. Of a stride s along the columns, every s-th stands together, so that
 /// neighbouring results read neighbouring elements; with tiles, a row is [products, tiles]. A place is a result, or a
@@ -61,6 +67,7 @@ struct Blocks {
   std::int64_t row, plane;                   // elements from one row and one channel to the next
   int tile;                                  // 0 for none
 
+  /// Throws ShapeError if one result's part of the input is too large for 32-bit offsets.
   Blocks(const Pass& pass, std::int64_t channels, int tile = 0);
   std::int64_t total() const { return count[0] * count[1] * count[2]; }
   std::int64_t results() const { return size[0] * size[1] * size[2]; }
@@ -69,7 +76,7 @@ struct Blocks {
   std::int64_t products() const { return tile == 0 ? 1 : kProducts; }
   /// Room for one result beside the other, those of a row's last tile included.
   std::int64_t room() const { return tile == 0 ? places() : places() * tile; }
-  std::int64_t input(std::int64_t channels) const { return channels * plane; }
+  std::int64_t input(std::int64_t channels) const { return bounded_product(channels, plane); }
   /// Of those that a place meets one by one: all, or those of depth and rows.
   std::int64_t taps(const Pass& pass) const {
     return tile == 0 ? pass.taps() : static_cast<std::int64_t>(pass.axis[0].taps.size() * pass.axis[1].taps.size());
@@ -174,9 +181,6 @@ void for_out_runs(const Pass& pass, const Blocks& blocks, const Block& block, Us
 
 inline std::int64_t parts(std::int64_t count, std::int64_t size) { return (count + size - 1) / size; }
 inline std::int64_t padded(std::int64_t count, std::int64_t size) { return parts(count, size) * size; }
-
-/// Throws BackendError if a part of the input with that many elements is too large for 32-bit offsets.
-void require_offsets(std::int64_t elements);
 
 /// How much each tap counts in the weights of each product of a tile.
 struct Shares {

@@ -67,18 +67,23 @@ int tile_of(const Pass& pass, std::int64_t from, std::int64_t to) {
 }
 
 Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(tile_size) {
-  for (int i = 0; i < 3; ++i) size[i] = std::max<std::int64_t>(pass.axis[i].count, 1);
   const auto place = [&] {
     const PassAxis& w = pass.axis[2];
     depth = pass.axis[0].reach(size[0]), rows = pass.axis[1].reach(size[1]);
     columns = tile == 0 ? w.reach(size[2]) : in_row(size[2]) * tile + kProducts;
     phase = tile == 0 ? parts(columns, w.in_step) : in_row(size[2]);
     row = tile == 0 ? phase * w.in_step : phase * kProducts;
-    const std::int64_t lines = parts(depth * rows * row, 16);  // of the cache; channels would meet in few of its sets
+    // lines of the cache: of an even number the channels would meet in few of its sets
+    const std::int64_t lines = parts(bounded_product(bounded_product(depth, rows), row), 16);
     plane = (lines % 2 == 0 ? lines + 1 : lines) * 16;
   };
   const std::int64_t most = tile == 0 ? kBlockResults : kBlockResults / 2;
-  const auto large = [&] { return input(channels) > kBlockInput || results() > most; };
+  for (int i = 0; i < 3; ++i) size[i] = 1;
+  place();
+  // a part much larger than one result's is brought in for many; smaller ones are mostly what their neighbours need too
+  const std::int64_t most_input = std::clamp<std::int64_t>(2 * input(channels), kBlockInput, INT32_MAX);
+  const auto large = [&] { return input(channels) > most_input || results() > most; };
+  for (int i = 0; i < 3; ++i) size[i] = std::max<std::int64_t>(pass.axis[i].count, 1);
   place();
   for (int i = 0; i < 3; ++i)
     for (; large() && size[i] > 1; place()) size[i] = (size[i] + 1) / 2;
@@ -88,6 +93,9 @@ Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(ti
     count[i] = parts(pass.axis[i].count, size[i]);
   }
   place();
+  if (input(channels) > INT32_MAX)
+    base::fail<ShapeError>(Where::current(), "convolution: a kernel reaches over a part [", channels, ", ", depth, ", ",
+                           rows, ", ", columns, "] of the padded input; it must have fewer than 2^31 elements.");
 }
 
 Block::Block(const Pass& pass, const Blocks& blocks, std::int64_t number) {
@@ -136,12 +144,6 @@ Shares::Shares(std::int64_t taps) {
   }
   of[0][0] = kAtZero;
   of[5][std::clamp<std::int64_t>(taps - 1, 0, 4)] = 1;
-}
-
-void require_offsets(std::int64_t elements) {
-  if (elements > INT32_MAX)
-    base::fail<BackendError>(Where::current(), "convolution: ", elements,
-                             " elements of the input meet in one result; it must be fewer than 2^31.");
 }
 
 }  // namespace capstan::on_cpu

@@ -44,7 +44,6 @@ class WeightGradient {
         steps_(tap_offsets(pass, blocks_, slice_)),
         rows_(slice_ * blocks_.taps(pass)) {
     slices_ = parts(c.from, slice_);
-    require_offsets(blocks_.input(slice_));
   }
 
   void run(const T* in, const T* grad, T* dweight) const {
@@ -117,7 +116,7 @@ class WeightGradient {
       for (std::int64_t k = 0; k < places; k += kSteps)
         simd().of<T>().offset_gemm({m.x + product * blocks_.phase, steps_.data(), channels * blocks_.taps(pass_),
                                     m.places + k, std::min(kSteps, places - k), grad + k * width_, nullptr, sums,
-                                    registers, true});
+                                    registers, SumStart::apart});
     }
   }
 
@@ -156,7 +155,6 @@ class WeightGradient {
 template <class T>
 void overlap_weights(const Pass& pass, const Channels& c, const T* in, const T* grad, T* dweight, std::int64_t batch) {
   const Blocks blocks(pass, 1);
-  require_offsets(blocks.input(1));
   const std::vector<std::int32_t> steps = tap_offsets(pass, blocks, 1);
   const std::int64_t taps = pass.taps(), pairs = c.groups * c.to * c.from;
   const Tasks all(pairs, static_cast<double>(pairs * taps) * static_cast<double>(batch * pass.results()));

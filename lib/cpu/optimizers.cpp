@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "lib/core/dispatch.hpp"
@@ -22,20 +23,59 @@ void for_blocks(std::int64_t count, Body body) {
   });
 }
 
+/// What a parameter is computed in, and its states are kept in: its own type, float for 16 bits.
+template <class P>
+using Computed = std::conditional_t<core::kIsHalf<P>, float, P>;
+/// Elements of 16 bits that are converted at a time: whole parts of `lamb_norms`.
+template <class P>
+constexpr std::int64_t kPart = core::kIsHalf<P> ? 1024 : 1;
+
+/// Elements as what is computed in: themselves, or converted into `room`.
+template <class P>
+const Computed<P>* computed(const P* x, [[maybe_unused]] std::int64_t count, [[maybe_unused]] Computed<P>* room) {
+  if constexpr (std::is_same_v<P, Computed<P>>) {
+    return x;
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) room[i] = static_cast<float>(x[i]);
+    return room;
+  }
+}
+
 /// The elements of a parameter and of its states.
-template <class T>
+template <class P>
 struct Elements {
-  T* p;
+  using T = Computed<P>;
+  P* p;
   T* states[kMostStates];
 
   Elements(const TensorImpl& parameter, const TensorImpl* first, const TensorImpl* second, const TensorImpl* third)
-      : p(parameter.as<T>()), states{of(first), of(second), of(third)} {}
+      : p(parameter.as<P>()), states{of(first), of(second), of(third)} {}
 
-  /// One step of `count` elements from `at` on.
-  void step(UpdateRule rule, std::int64_t at, const T* g, std::int64_t count, const UpdateNumbers& numbers) const {
-    T* from[kMostStates];
-    for (int k = 0; k < kMostStates; ++k) from[k] = states[k] != nullptr ? states[k] + at : nullptr;
-    simd().of<T>().steps.rule[static_cast<int>(rule)](p + at, g, from, count, numbers);
+  /// `body(x, at, count)` for `count` elements from `at` on, as what is computed in, 16 bits a part after the other;
+  /// with `written` what it makes of x is rounded and kept.
+  template <class Body>
+  void in_parts(std::int64_t at, std::int64_t count, [[maybe_unused]] bool written, Body body) const {
+    if constexpr (std::is_same_v<P, T>) {
+      body(p + at, at, count);
+    } else {
+      T room[kPart<P>];
+      for (const std::int64_t end = at + count; at < end; at += kPart<P>) {
+        const std::int64_t part = std::min(kPart<P>, end - at);
+        computed(p + at, part, room);
+        body(room, at, part);
+        for (std::int64_t i = 0; written && i < part; ++i) p[at + i] = P(room[i]);
+      }
+    }
+  }
+
+  /// One step of `count` elements from `begin` on.
+  void step(UpdateRule rule, std::int64_t begin, const P* g, std::int64_t count, const UpdateNumbers& numbers) const {
+    in_parts(begin, count, true, [&](T* x, std::int64_t at, std::int64_t part) {
+      T room[kPart<P>];
+      T* from[kMostStates];
+      for (int k = 0; k < kMostStates; ++k) from[k] = states[k] != nullptr ? states[k] + at : nullptr;
+      simd().of<T>().steps.rule[static_cast<int>(rule)](x, computed(g + (at - begin), part, room), from, part, numbers);
+    });
   }
 
  private:
@@ -43,14 +83,14 @@ struct Elements {
 };
 
 /// `update(at, gradient, count)` for elements of a parameter [rows, width] whose gradient is zero but for some rows.
-template <class T, class Update>
+template <class P, class Update>
 void for_rows(const TensorImpl& p, const TensorImpl& indices, const TensorImpl& values, bool touched, Update update) {
   constexpr std::int64_t kZeros = 1024;
   if (p.numel() == 0) return;
   const std::int64_t width = p.numel() / p.shape[0], *first = indices.as<std::int64_t>();
   const std::int64_t* last = first + indices.numel();
   base::parallel_for(p.shape[0], kExpensiveGrain / width + 1, [&](std::int64_t begin, std::int64_t end) {
-    static constexpr T zeros[kZeros] = {};
+    static const P zeros[kZeros] = {};
     const auto gap = [&](std::int64_t from, std::int64_t to) {  // rows without a gradient
       for (std::int64_t at = from * width; !touched && at < to * width; at += kZeros)
         update(at, zeros, std::min(kZeros, to * width - at));
@@ -58,7 +98,7 @@ void for_rows(const TensorImpl& p, const TensorImpl& indices, const TensorImpl& 
     std::int64_t row = begin;
     for (const std::int64_t* index = std::lower_bound(first, last, begin); index != last && *index < end; ++index) {
       gap(row, *index);
-      update(*index * width, values.as<T>() + (index - first) * width, width);
+      update(*index * width, values.as<P>() + (index - first) * width, width);
       row = *index + 1;
     }
     gap(row, end);
@@ -71,21 +111,26 @@ std::vector<double> room_for_norms(UpdateRule rule, std::int64_t count) {
 }
 
 /// The second half of lamb's step: the parameter goes as far as it is long, in relation to the direction.
-template <class T>
-void finish_lamb(const Elements<T>& x, std::int64_t count, UpdateNumbers numbers, std::vector<double>& squares) {
+template <class P>
+void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers, std::vector<double>& squares) {
+  using T = Computed<P>;
   const FloatKernels<T>& fast = simd().of<T>();
   base::parallel_for(blocks_of(count), kExpensiveGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
-      const std::int64_t at = block * kBlock;
-      fast.lamb_norms(x.p + at, x.states[0] + at, x.states[1] + at, std::min(kBlock, count - at), numbers,
-                      squares.data() + 2 * block);
+      const std::int64_t begin_of_block = block * kBlock;
+      x.in_parts(begin_of_block, std::min(kBlock, count - begin_of_block), false,
+                 [&](const T* p, std::int64_t at, std::int64_t part) {
+                   fast.lamb_norms(p, x.states[0] + at, x.states[1] + at, part, numbers, squares.data() + 2 * block);
+                 });
     }
   });
   double parameter = 0, direction = 0;
   for (std::size_t i = 0; i < squares.size(); i += 2) parameter += squares[i], direction += squares[i + 1];
   if (parameter > 0 && direction > 0) numbers.rate *= std::sqrt(parameter) / std::sqrt(direction);
-  for_blocks(count, [&](std::int64_t at, std::int64_t part) {
-    fast.lamb_move(x.p + at, x.states[0] + at, x.states[1] + at, part, numbers);
+  for_blocks(count, [&](std::int64_t begin, std::int64_t size) {
+    x.in_parts(begin, size, true, [&](T* p, std::int64_t at, std::int64_t part) {
+      fast.lamb_move(p, x.states[0] + at, x.states[1] + at, part, numbers);
+    });
   });
 }
 
@@ -93,11 +138,11 @@ void finish_lamb(const Elements<T>& x, std::int64_t count, UpdateNumbers numbers
 
 void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
                     TensorImpl* third, const UpdateNumbers& numbers) {
-  core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
+  core::visit_real(p.dtype, [&]<class P>(core::Type<P>) {
     std::vector<double> squares = room_for_norms(rule, p.numel());
-    const Elements<T> elements(p, first, second, third);
+    const Elements<P> elements(p, first, second, third);
     for_blocks(p.numel(),
-               [&](std::int64_t at, std::int64_t count) { elements.step(rule, at, g.as<T>() + at, count, numbers); });
+               [&](std::int64_t at, std::int64_t count) { elements.step(rule, at, g.as<P>() + at, count, numbers); });
     if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
   });
 }
@@ -105,11 +150,11 @@ void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorI
 void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,
                     TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
                     bool touched) {
-  core::visit_floating(p.dtype, [&]<class T>(core::Type<T>) {
+  core::visit_real(p.dtype, [&]<class P>(core::Type<P>) {
     std::vector<double> squares = room_for_norms(rule, p.numel());
-    const Elements<T> elements(p, first, second, third);
-    for_rows<T>(p, indices, values, touched,
-                [&](std::int64_t at, const T* g, std::int64_t count) { elements.step(rule, at, g, count, numbers); });
+    const Elements<P> elements(p, first, second, third);
+    for_rows<P>(p, indices, values, touched,
+                [&](std::int64_t at, const P* g, std::int64_t count) { elements.step(rule, at, g, count, numbers); });
     if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
   });
 }

@@ -113,8 +113,8 @@ void add_place(Taps& taps, const Resample& task, const ResampledAxis& axis, std:
     case InterpolateMode::nearest_exact: taps.add(std::min(whole_part(centre), axis.in - 1), 1); break;
     case InterpolateMode::area: add_mean(taps, axis, place); break;
     case InterpolateMode::linear:
-      if (axis.in == axis.out) taps.add(place, 1);
-      else if (task.antialias) add_filtered(taps, false, axis, centre);
+      if (task.antialias) add_filtered(taps, false, axis, centre);
+      else if (axis.in == axis.out) taps.add(place, 1);
       else add_linear(taps, axis, at);
       break;
     case InterpolateMode::cubic:

@@ -1,4 +1,6 @@
 // Operations on contiguous rows: softmax and the cross entropy over it.
+#include <cmath>
+
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
@@ -45,21 +47,30 @@ void logsumexp(const TensorImpl& x, TensorImpl& out) {
   });
 }
 
-void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& logsumexp) {
+// The logarithm of the sum is never added to the largest logit: beside a large one it would lose its digits.
+void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& sums) {
   for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
-    const T total = k.logsumexp(row, columns);
-    logsumexp.as<T>()[i] = total;
-    loss.as<T>()[i] = total - row[label_at(labels, i)];
+    T* const shift = sums.as<T>() + 2 * i;
+    const double total = k.shifted_sum_of_exp(row, shift, columns);
+    shift[1] = static_cast<T>(total);
+    const double distance = static_cast<double>(*shift) - static_cast<double>(row[label_at(labels, i)]);
+    loss.as<T>()[i] = static_cast<T>(distance + std::log(total));
   });
 }
 
 void cross_entropy_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,
-                            const TensorImpl& logsumexp, TensorImpl& out) {
-  const std::int64_t grad_step = grad.numel() == 1 ? 0 : grad.strides[grad.rank() - 1];
+                            const TensorImpl& sums, TensorImpl& out) {
+  // of a contiguous gradient the last axis may have size 1, and then any stride
+  const std::int64_t grad_step = grad.contiguous ? 1 : grad.strides[grad.rank() - 1];
   for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
     const T scale = grad.as<T>()[i * grad_step];
     T* to = out.as<T>() + i * columns;
-    k.scaled_exp(row, logsumexp.as<T>()[i], scale, to, columns);
+    if (scale == T(0)) {  // a row that does not count, whatever it holds
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = T(0);
+      return;
+    }
+    const T* const shift = sums.as<T>() + 2 * i;
+    k.scaled_exp(row, shift[0], scale / shift[1], to, columns);
     to[label_at(labels, i)] -= scale;
   });
 }

@@ -95,8 +95,8 @@ struct KlDivergence {
   template <class T> CAPSTAN_HD static T forward(T x, T t, T) { return select(t == T(0), T(0), t * (log(t) - x)); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T t, T) { return -(grad * t); }
   template <class T> CAPSTAN_HD static T right(T grad, T x, T t, T) {
-    const auto none = t == T(0);
-    return select(none, T(0), grad * (log(select(none, T(1), t)) + T(1) - x));
+    const auto none = t == T(0);  // there x may be -infinity
+    return select(none, T(0), grad * (log(select(none, T(1), t)) + T(1) - select(none, T(0), x)));
   }
 };
 
@@ -108,7 +108,9 @@ struct KlDivergenceOfLog {
   }
   template <class T> CAPSTAN_HD static T left(T grad, T, T t, T) { return -(grad * exp(t)); }
   template <class T> CAPSTAN_HD static T right(T grad, T x, T t, T) {
-    return select(t == T(-HUGE_VAL), T(0), grad * exp(t) * (t - x + T(1)));
+    const auto none = t == T(-HUGE_VAL);
+    const T log_share = select(none, T(0), t);
+    return select(none, T(0), grad * exp(log_share) * (log_share - select(none, T(0), x) + T(1)));
   }
 };
 

@@ -10,8 +10,12 @@
 
 namespace capstan::kernels {
 
-/// The gradient that a rule works with.
-template <class T, class N> CAPSTAN_HD T pulled(T p, T g, const N& n) { return T(n.sign) * g + T(n.decay) * p; }
+/// The gradient that a rule works with. Without decay nothing of the parameter is in it: 0 times infinity is NaN.
+template <class T, class N> CAPSTAN_HD T pulled(T p, T g, const N& n) {
+  const T own = T(n.sign) * g;
+  if (n.decay == 0) return own;
+  return own + T(n.decay) * p;
+}
 /// -1, 0 or 1, and NaN for NaN.
 template <class T> CAPSTAN_HD T sign_of(T x) { return select(x > T(0), T(1), select(x < T(0), T(-1), x)); }
 /// A running mean of the gradient, and one of its square.
@@ -55,7 +59,8 @@ struct AsgdStep {
   static constexpr int states = 1;
   template <class T, class N> CAPSTAN_HD static void step(T& p, T g, T* s, const N& n) {
     p = T(n.keep) * p - T(n.rate) * pulled(p, g, n);
-    s[0] = T(1 - n.share) * s[0] + T(n.share) * p;  // a share of 1 gives p exactly
+    if (n.share == 1) s[0] = p;  // whatever it was before
+    else s[0] = T(1 - n.share) * s[0] + T(n.share) * p;
   }
 };
 
@@ -165,7 +170,9 @@ struct RadamStep {
   static constexpr int states = 2;
   template <class T, class N> CAPSTAN_HD static void step(T& p, T g, T* s, const N& n) {
     moments_move(s, pulled(p, g, n), n);
-    p = T(n.keep) * p - T(n.rate) * s[0] / (T(1 - n.share) + T(n.share) * (sqrt(s[1]) + T(n.epsilon)));
+    T size = T(1 - n.share);
+    if (n.share != 0) size = size + T(n.share) * (sqrt(s[1]) + T(n.epsilon));  // 0: a square of infinity does not count
+    p = T(n.keep) * p - T(n.rate) * s[0] / size;
   }
 };
 

@@ -61,6 +61,10 @@ class MultiheadAttention {
   AttentionResult with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                const AttentionMasks& masks = {}, HeadWeights weights = HeadWeights::averaged,
                                Where where = Where::current()) const;
+  /// Throws what a call with these shapes and masks would throw, and does nothing else: for models that draw random
+  /// numbers before they come to this part.
+  void check(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionMasks& masks = {},
+             Where where = Where::current()) const;
 
   void set_training(bool training) noexcept { training_ = training; }
   bool training() const noexcept { return training_; }

@@ -24,6 +24,7 @@ struct EmbeddingOptions {
 ///
 /// Shapes  indices [i...], weight [count, size]; result [i..., size]
 /// Throws  ShapeError unless count and size are >= 1     IndexError  a padding index or an index out of range
+///         Error  max_norm or norm not above 0
 class Embedding {
  public:
   explicit Embedding(const EmbeddingOptions& options, Rng& rng = default_rng(), Where where = Where::current());
@@ -55,7 +56,7 @@ struct EmbeddingBagOptions {
 ///
 /// Shapes  indices [bags, length], or [n] with offsets [bags]; factors as the indices; weight [count, size];
 ///         result [bags, size]
-/// Throws  as Embedding; Error for factors with another mode than sum
+/// Throws  as Embedding; Error for factors with another mode than sum, and for scale_by_frequency with max
 class EmbeddingBag {
  public:
   explicit EmbeddingBag(const EmbeddingBagOptions& options, Rng& rng = default_rng(), Where where = Where::current());

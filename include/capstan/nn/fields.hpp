@@ -3,7 +3,10 @@
 //
 // The number is the largest n for which T{any, ..., any} compiles; the values come from structured bindings; a name is
 // read from the compiler's text for a pointer to the field of an object that is declared and never defined.
-#include <array>
+//
+// Pointers, optionals, variants, reference wrappers and containers are known by what they can do, so that none of their
+// headers is needed here.
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -117,39 +120,126 @@ concept IsList = requires(T& t) {
 template <class T>
 inline constexpr bool kIsTensor = std::is_base_of_v<Tensor, T>;
 template <class T>
-inline constexpr bool kIsVector = false;
-template <class T, class A>
-inline constexpr bool kIsVector<std::vector<T, A>> = true;
-template <class T, std::size_t N>
-inline constexpr bool kIsVector<std::array<T, N>> = true;
+concept IsComplete = requires {
+  sizeof(T);
+};
+
+/// A pointer of any kind, or an optional: `*p` is an object if `p` is true.
+template <class T>
+concept PointsToOne = requires(T& p) {
+  static_cast<bool>(p);
+  requires std::is_lvalue_reference_v<decltype(*p)>;
+  requires std::is_class_v<std::remove_reference_t<decltype(*p)>>;
+};
+/// std::reference_wrapper.
+template <class T>
+concept RefersToOne = requires(T& r) {
+  typename T::type;
+  { r.get() } -> std::same_as<typename T::type&>;
+};
+/// std::variant.
+template <class T>
+concept IsVariant = requires(T& v) {
+  v.index();
+  v.valueless_by_exception();
+};
+/// A map whose order does not depend on hashes.
+template <class T>
+concept IsOrderedMap = requires(T& m) {
+  typename T::key_compare;
+  typename T::mapped_type;
+  m.begin()->second;
+  m.end();
+};
+template <class T>
+concept IsUnorderedMap = requires {
+  typename T::hasher;
+  typename T::mapped_type;
+};
+template <class T>
+concept HasKeys = requires {
+  typename T::key_type;
+};
+template <class T>
+concept IsSequence = !HasKeys<T> && requires(T & s) {
+  typename T::value_type;
+  requires !std::is_same_v<typename T::value_type, T>;
+  requires std::is_lvalue_reference_v<decltype(*s.begin())>;
+  s.end();
+};
 template <class T>
 inline constexpr bool kIsTuple = false;
 template <class... T>
 inline constexpr bool kIsTuple<std::tuple<T...>> = true;
+template <class A, class B>
+inline constexpr bool kIsTuple<std::pair<A, B>> = true;
+
+template <class T>
+using Pointee = std::remove_cvref_t<decltype(*std::declval<T&>())>;
+
+/// Whether it is a model itself, and nothing that holds models.
+template <class T>
+inline constexpr bool kIsModule = ListsFields<T> || IsList<T> ||
+                                  !(kIsTensor<T> || PointsToOne<T> || RefersToOne<T> || IsVariant<T> ||
+                                    IsOrderedMap<T> || IsSequence<T> || kIsTuple<T>);
 
 /// Whether a field of this type is looked into.
 template <class T>
 inline constexpr bool kTakesPart = [] {
-  if constexpr (kIsTensor<T>) return true;
-  else if constexpr (kIsVector<T>) return kTakesPart<typename T::value_type>;
-  else if constexpr (kIsTuple<T> || ListsFields<T> || IsList<T>) return true;
+  if constexpr (kIsTensor<T> || ListsFields<T> || IsList<T>) return true;
+  else if constexpr (PointsToOne<T>) {
+    // behind pointers stand all kinds of structs, of C libraries too: those with too many fields are no models
+    if constexpr (!IsComplete<Pointee<T>>) return false;
+    else if constexpr (kIsModule<Pointee<T>> && std::is_aggregate_v<Pointee<T>> && !ListsFields<Pointee<T>>)
+      return field_count<Pointee<T>>() <= kMaxFields;
+    else return kTakesPart<Pointee<T>>;
+  } else if constexpr (RefersToOne<T>) {
+    if constexpr (!IsComplete<typename T::type>) return false;
+    else return kTakesPart<std::remove_cv_t<typename T::type>>;
+  } else if constexpr (IsOrderedMap<T>) return kTakesPart<typename T::mapped_type>;
+  else if constexpr (IsSequence<T>) return kTakesPart<std::remove_cv_t<typename T::value_type>>;
+  else if constexpr (IsVariant<T> || kIsTuple<T>) return true;
   else return std::is_class_v<T> && std::is_aggregate_v<T>;
 }();
 
-/// Calls `use(name, field)` for every field of a model, or every element of a container with its index as the name.
+/// Whether a type surely has parameters, or is meant to.
+template <class T>
+inline constexpr bool kIsSurelyModel = [] {
+  if constexpr (ListsFields<T> || IsList<T>) return true;
+  else if constexpr (std::is_pointer_v<T>) return false;  // it owns nothing
+  else if constexpr (PointsToOne<T>) {
+    if constexpr (!IsComplete<Pointee<T>>) return false;
+    else return kIsSurelyModel<Pointee<T>>;
+  } else return !std::is_empty_v<T> && std::is_invocable_v<T&, const Tensor&>;
+}();
+
+/// Whether a field of this type looks like a model whose parameters nobody would find.
+template <class T>
+inline constexpr bool kHidesModel = [] {
+  if constexpr (kTakesPart<T>) return false;
+  else if constexpr (IsUnorderedMap<T>) return kIsSurelyModel<typename T::mapped_type>;
+  else if constexpr (IsOrderedMap<T>)
+    return PointsToOne<typename T::mapped_type> && kIsSurelyModel<typename T::mapped_type>;
+  else if constexpr (IsSequence<T>)
+    return PointsToOne<typename T::value_type> && kIsSurelyModel<typename T::value_type>;
+  else return kIsSurelyModel<T>;
+}();
+
+/// A key as a name: text and numbers as they are, others by their position.
+template <class Key>
+std::string key_text([[maybe_unused]] const Key& key, [[maybe_unused]] std::size_t position) {
+  if constexpr (std::is_convertible_v<const Key&, std::string_view>) return std::string(std::string_view(key));
+  else if constexpr (std::is_integral_v<Key>) return std::to_string(key);
+  else return std::to_string(position);
+}
+
+/// Calls `use(name, field)` for every field of a model, or every element of a container with its index or key as the
+/// name. What a pointer, an optional, a variant or a reference wrapper holds has no name of its own.
 template <class T, class F>
 void for_each_field(T& object, F&& use) {
   using Plain = std::remove_const_t<T>;
   if constexpr (kIsTensor<Plain>) {
     // a leaf
-  } else if constexpr (kIsVector<Plain>) {
-    std::size_t i = 0;
-    for (auto& item : object) use(std::string_view(std::to_string(i++)), item);
-  } else if constexpr (kIsTuple<Plain>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (use(std::string_view(std::to_string(I)), std::get<I>(object)), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<Plain>>{});
   } else if constexpr (IsList<T>) {
     for_each_field(object.capstan_parts(), use);
   } else if constexpr (ListsFields<T>) {
@@ -158,9 +248,29 @@ void for_each_field(T& object, F&& use) {
       (use(listed_name(Plain::capstan_field_names(), I), std::get<I>(fields)), ...);
     }
     (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
+  } else if constexpr (PointsToOne<T>) {
+    if (static_cast<bool>(object)) use(std::string_view(), *object);
+  } else if constexpr (RefersToOne<T>) {
+    use(std::string_view(), object.get());
+  } else if constexpr (IsVariant<T>) {
+    if (!object.valueless_by_exception()) visit([&](auto& held) { use(std::string_view(), held); }, object);
+  } else if constexpr (IsOrderedMap<T>) {
+    std::size_t i = 0;
+    for (auto& entry : object) use(std::string_view(key_text(entry.first, i++)), entry.second);
+  } else if constexpr (IsSequence<T>) {
+    std::size_t i = 0;
+    for (auto& item : object) use(std::string_view(std::to_string(i++)), item);
+  } else if constexpr (kIsTuple<Plain>) {
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (use(std::string_view(std::to_string(I)), std::get<I>(object)), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<Plain>>{});
   } else {
     static_assert(std::is_aggregate_v<Plain>,
                   "capstan: this type is no plain struct; list its fields with CAPSTAN_FIELDS");
+    static_assert(field_count<Plain>() > 0 || std::is_empty_v<Plain>,
+                  "capstan: the fields of this struct cannot be counted, for example because one is a reference; list "
+                  "them with CAPSTAN_FIELDS");
     auto fields = tie_fields(object);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (use(field_name<field_address<Plain, I>()>(), std::get<I>(fields)), ...);

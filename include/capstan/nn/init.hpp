@@ -40,7 +40,7 @@ class Initializer {
   Tensor operator()(const Shape& shape, Rng& rng = default_rng(), TensorOptions options = {},
                     Where where = Where::current()) const;
   /// The same for a shape whose fans are not the last two sizes: a kernel [out, in, window...], whose matrix, where the
-  /// recipe needs one, has a row for each output.
+  /// recipe needs one, has a row for each output. Error for fans that a variance cannot be divided by.
   Tensor operator()(const Shape& shape, Fans fans, Rng& rng = default_rng(), TensorOptions options = {},
                     Where where = Where::current()) const;
 
@@ -115,8 +115,13 @@ double calculate_gain(Nonlinearity kind, double slope = 0.01) noexcept;
 /// LAPACK.
 constexpr Initializer orthogonal(double gain = 1) noexcept { return {Initializer::Kind::orthogonal, gain, 0}; }
 /// `gain` on the diagonal, 0 elsewhere; of kernels, in the middle of the window: a convolution that passes on its input
-/// (PyTorch's dirac). Two axes or more.
-constexpr Initializer identity(double gain = 1) noexcept { return {Initializer::Kind::identity, gain, 0}; }
+/// (PyTorch's dirac). Two axes or more. Of a convolution in groups say how many, as to the layer: the outputs (of a
+/// transposed one the inputs) fall into as many equal parts, ShapeError if they do not, with a diagonal each.
+constexpr Initializer identity(double gain = 1, std::int64_t groups = 1, Where where = Where::current()) {
+  if (groups < 1 || groups > INT32_MAX)
+    detail::refuse("identity: the number of groups", static_cast<double>(groups), "in [1, 2^31)", where);
+  return {Initializer::Kind::identity, gain, static_cast<double>(groups)};
+}
 /// A matrix of normal numbers with the share `sparsity` of each column, rounded up, set to 0 (Martens 2010). Error
 /// unless 0 <= sparsity <= 1.
 constexpr Initializer sparse(double sparsity, double stddev = 0.01, Where where = Where::current()) {

@@ -5,8 +5,9 @@
 //
 // Constructors throw ShapeError for sizes, channels or groups that are missing, below 1 or do not divide, Error for an
 // epsilon or a momentum out of range, DTypeError for a dtype that is not floating; calls throw ShapeError for inputs of
-// another rank or another number of channels, DTypeError for another type than the running statistics', and what the
-// operations throw. `weight` and `bias` are undefined if switched off. Defined in nn/norm.cpp.
+// another rank or another number of channels and for running statistics that are not [channels], DTypeError for another
+// type than theirs, and what the operations throw; then no running statistic has moved. `weight` and `bias` are
+// undefined if switched off. Defined in nn/norm.cpp.
 #include <optional>
 
 #include <capstan/nn/fields.hpp>
@@ -138,7 +139,8 @@ struct InstanceNormOptions {
 };
 
 /// `instance_norm`. With running statistics, those are moved in training by the means over a batch of what its
-/// instances have (variances of samples), and otherwise `batch_norm` uses them.
+/// instances have (variances of samples), and otherwise `batch_norm` uses them. `num_batches_tracked` counts as there;
+/// PyTorch's stays 0 for instances, and it refuses an average of all batches.
 template <int Spatial>
 class InstanceNormLayer {
  public:

@@ -63,9 +63,9 @@ struct DecayGroups {
 };
 
 namespace detail {
-std::vector<Tensor> select(const std::vector<NamedParameter>& named, const std::vector<Tensor>& trainable,
+std::vector<Tensor> select(const std::vector<NamedTensor>& named, const std::vector<Tensor>& trainable,
                            std::initializer_list<std::string_view> patterns);
-DecayGroups decay_groups(const std::vector<NamedParameter>& named, const std::vector<Tensor>& trainable,
+DecayGroups decay_groups(const std::vector<NamedTensor>& named, const std::vector<Tensor>& trainable,
                          std::initializer_list<std::string_view> without);
 }  // namespace detail
 

@@ -40,6 +40,8 @@ class TransformerEncoderLayer {
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options, Rng& rng = default_rng(),
                                    Where where = Where::current());
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
+  /// Throws what a call with these shapes and masks would throw, and does nothing else.
+  void check(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
   void set_training(bool training) noexcept;
   bool training() const noexcept { return training_; }
 
@@ -69,6 +71,9 @@ class TransformerDecoderLayer {
                                    Where where = Where::current());
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                     Where where = Where::current()) const;
+  /// Throws what a call with these shapes and masks would throw, and does nothing else.
+  void check(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
+             Where where = Where::current()) const;
   void set_training(bool training) noexcept;
   bool training() const noexcept { return training_; }
 

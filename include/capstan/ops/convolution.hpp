@@ -31,7 +31,7 @@ struct ConvOptions {
 ///           channels (minimal filtering, Winograd 1980): as exact as the plain sum, but an infinite or NaN element then
 ///           reaches up to 5 columns beyond its window
 /// Throws    ShapeError   ranks or channels do not fit, groups do not divide them, a kernel that exceeds the padded input,
-///                        stride or dilation below 1     DTypeError, DeviceError
+///                        or reaches over 2^31 elements of it, stride or dilation below 1     DTypeError, DeviceError
 /// Source    Dumoulin, Visin: A guide to convolution arithmetic for deep learning, 2016
 Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = Tensor(), const ConvOptions& options = {},
               Where where = Where::current());
@@ -72,12 +72,13 @@ Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor&
 /// A convolution of each channel by itself: `conv2d` with as many groups as input channels.
 ///
 /// Shapes    input [batch, in, rows, columns]; weight [in*multiplier, 1, kernel rows, kernel columns]; bias [in*multiplier]
-/// Throws    Error if `options.groups` is set; ShapeError as `conv2d`
+/// Throws    Error if `options.groups` is set; ShapeError as `conv2d`, and for a kernel of another shape
 Tensor depthwise_conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias = Tensor(),
                         const ConvOptions& options = {}, Where where = Where::current());
 /// `depthwise_conv2d`, then a mixing of the channels by a kernel of one element. Chollet 2017.
 ///
 /// Shapes    depthwise [in*multiplier, 1, kernel rows, kernel columns]; pointwise [out, in*multiplier, 1, 1]; bias [out]
+/// Throws    as `depthwise_conv2d`; ShapeError for a pointwise kernel of more than one element
 Tensor separable_conv2d(const Tensor& input, const Tensor& depthwise, const Tensor& pointwise,
                         const Tensor& bias = Tensor(), const ConvOptions& options = {}, Where where = Where::current());
 

@@ -9,8 +9,8 @@
 //               ceil(n / s)                                          with PaddingRule::same
 // Cost      one pass over the input, and for its gradient another; threads share the planes [batch, channels]
 // Throws    ShapeError   another rank; sizes for another number of axes; kernel, stride or dilation below 1; padding
-//                        below 0; a kernel that exceeds the padded input; a window that holds padding only. (Padding
-//                        may exceed half of the kernel, which PyTorch refuses.)
+//                        below 0; a kernel that exceeds the padded input, with `ceil` by the stride or more; a window
+//                        that holds padding only. (Padding may exceed half of the kernel, which PyTorch refuses.)
 //           DTypeError   a type that is not listed          Error   an undefined tensor
 // All gradients exist to any order. Defined in autograd/max_pool.cpp and avg_pool.cpp.
 #include <capstan/ops/window.hpp>

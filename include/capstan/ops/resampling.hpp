@@ -53,7 +53,7 @@ struct InterpolateOptions {
 /// Place i of m reads x, which has n places, around s = (i + 0.5) * step - 0.5, or s = i * step with align_corners.
 ///   step    n / m with a size; 1 / scale_factor with a factor, unless it is recomputed; (n - 1) / (m - 1) with
 ///           align_corners, 0 for m = 1
-///   linear  s below 0 counts as 0; where n = m the axis stays as it is
+///   linear  s below 0 counts as 0; where n = m the axis stays as it is, but for antialias
 ///   border  places outside stand for the outermost ones
 ///   antialias  weights are the triangle on [-1, 1], or Keys' cubic with a = -0.5 on [-2, 2], stretched by max(step, 1)
 ///              around (i + 0.5) * step - 0.5, with align_corners too, and divided by their sum (PyTorch, Pillow)

@@ -19,10 +19,11 @@ struct ParameterUpdate {
 
 /// One step of several parameters, none of which is given twice. `name` is the optimizer's, for errors and traces.
 ///
-/// Parameters and states are contiguous, a gradient may have any strides. A gradient has the shape, type and device of
-/// its parameter; so do states, but those of a 16-bit parameter are float32: it is computed with in float32 and rounded
-/// once. Counts as a write to parameters and states; never recorded, and as for other changes in place no tape may
-/// follow them as results of operations. The result does not depend on the number of threads.
+/// Parameters and states are contiguous, a gradient may have any strides. It may be one of the parameters, or a view of
+/// one, and counts as it was before the step. A gradient has the shape, type and device of its parameter; so do states,
+/// but those of a 16-bit parameter are float32: it is computed with in float32 and rounded once. Counts as a write to
+/// parameters and states; never recorded, and as for other changes in place no tape may follow them as results of
+/// operations. The result does not depend on the number of threads.
 ///
 /// Gradients held as row slices (sparse.hpp) are used as they are: nothing of the parameter's size is made. The result
 /// is that of the whole gradient, zeros included. With `lazy`, rows that have no slice keep their value and their
@@ -31,6 +32,10 @@ struct ParameterUpdate {
 /// Cost    one pass over parameter, gradient and states; lamb two
 /// Throws  ShapeError, DTypeError, DeviceError for what does not fit, TapeError; then nothing has changed
 void apply_updates(const char* name, std::span<const ParameterUpdate> updates, Where where = Where::current());
+
+/// What every optimizer asks of its parameters: defined, floating, contiguous, and no element given twice.
+/// Throws Error, DTypeError, ShapeError
+void check_parameters(const char* name, std::span<const Tensor> parameters, Where where = Where::current());
 
 /// What every step asks of its gradients: one for each parameter, undefined or of its shape, type and device.
 /// Throws ShapeError, DTypeError, DeviceError

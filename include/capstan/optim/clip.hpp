@@ -4,10 +4,10 @@
 //   auto [gradients, norm] = optim::clip_by_global_norm(tape.gradient(loss, adam.parameters()), 5);
 //   adam.apply(gradients);
 //
-// Lists are taken by value: gradients that nobody else holds are scaled in place, and those within the limits come
-// back as they are, so hand a list over, as above or by std::move. Undefined gradients stay undefined. Gradients held
-// as row slices (sparse.hpp) count with each row once, and come back as slices. All gradients are floating (DTypeError)
-// and on one device (DeviceError).
+// Lists are taken by value: gradients that nobody else holds are changed in place, and those within the limit of a norm
+// come back as they are, so hand a list over, as above or by std::move. Undefined gradients stay undefined. Gradients
+// held as row slices (sparse.hpp) count with each row once, and come back as slices. All gradients are floating
+// (DTypeError) and on one device (DeviceError).
 //
 // These are operations like others: a tape that follows the gradients records them, and they have gradients to any
 // order. Defined in autograd/clip.cpp.

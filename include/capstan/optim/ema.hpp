@@ -47,7 +47,7 @@ class Ema {
   void update(Where where = Where::current());
 
   /// While one lives, averages and parameters have changed places. Uses no memory. The Ema must live as long, and not
-  /// be moved.
+  /// be moved. What changes the parameters meanwhile, such as a step of an optimizer, changes the averages.
   class Swap {
    public:
     Swap(Swap&& other) noexcept : ema_(std::exchange(other.ema_, nullptr)) {}
@@ -74,10 +74,10 @@ class Ema {
 
   /// Everything that changes, as copies: "updates", "remaining" (the share of the values at the start), and "average.0"
   /// and so on. Throws Error while a swap is on.
-  std::vector<nn::NamedParameter> state(Where where = Where::current()) const;
+  std::vector<NamedTensor> state(Where where = Where::current()) const;
   /// Goes on from a state, whose elements it copies. Throws Error, ShapeError, DTypeError for one that is not of the
   /// same parameters, and Error while a swap is on; then nothing has changed.
-  void load_state(std::span<const nn::NamedParameter> state, Where where = Where::current());
+  void load_state(std::span<const NamedTensor> state, Where where = Where::current());
 
  private:
   void require_no_swap(const char* what, Where where) const;

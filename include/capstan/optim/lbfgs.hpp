@@ -8,7 +8,8 @@ namespace optim {
 
 enum class LineSearch : std::uint8_t {
   none,         ///< every step is learning_rate long
-  strong_wolfe  ///< looks along the direction for enough decrease (c1 = 1e-4) and a small slope (c2 = 0.9)
+  strong_wolfe  ///< looks along the direction for enough decrease (c1 = 1e-4) and a small slope (c2 = 0.9), in 25
+                ///< trials at most, and not between points whose elements are within 1e-9 of each other
 };
 
 struct LbfgsOptions {
@@ -83,7 +84,7 @@ class Lbfgs final : public Optimizer {
   void check_group(std::size_t group, Where where) const override;
   /// One iteration without a line search: what `apply` does.
   void step(std::span<const Tensor> gradients, Where where) override;
-  void save(std::vector<nn::NamedParameter>& all, Where where) const override;
+  void save(std::vector<NamedTensor>& all, Where where) const override;
   void load(detail::StateReader& reader) override;
 
   Point evaluate(const Function& function, Memory& memory, Where where) const;

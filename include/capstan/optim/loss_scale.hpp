@@ -56,10 +56,10 @@ class LossScaler {
   std::int64_t skipped() const noexcept { return skipped_; }  ///< steps with gradients that were not finite
 
   /// Everything that changes from step to step: "scale", "good" (steps in a row), "skipped".
-  std::vector<nn::NamedParameter> state(Where where = Where::current()) const;
+  std::vector<NamedTensor> state(Where where = Where::current()) const;
   /// Goes on from a state. Throws Error, ShapeError, DTypeError for one that state() does not give; then nothing has
   /// changed.
-  void load_state(std::span<const nn::NamedParameter> state, Where where = Where::current());
+  void load_state(std::span<const NamedTensor> state, Where where = Where::current());
 
  private:
   LossScaleOptions options_;

@@ -31,7 +31,9 @@ class StateReader;  // hidden: nn/optimizer_state.hpp
 /// Copies are independent: a copied optimizer changes the same parameters, with a state of its own. It is no error to
 /// use several on the same parameters.
 ///
-/// After an exception parameters, states and numbers are as they were before the call.
+/// After an exception parameters, states and numbers are as they were before the call. But who watches operations
+/// (debug.hpp) sees a step when it has been taken: if that throws, parameters and states have moved, and the step does
+/// not count.
 class Optimizer {
  public:
   virtual ~Optimizer();
@@ -65,11 +67,11 @@ class Optimizer {
   /// Numbers are tensors without axes, int64 or float64.
   ///
   ///   step, group.G.learning_rate, and for each parameter I: I.step and, once it has taken one, I.STATE
-  std::vector<nn::NamedParameter> state(Where where = Where::current()) const;
+  std::vector<NamedTensor> state(Where where = Where::current()) const;
   /// Continues where `state()` was taken, bit for bit, with an optimizer of the same kind, options and parameters.
   /// Throws Error       a name is missing, or there is one too many; a number is out of range
   ///        ShapeError  of another shape, DTypeError of another type than `state()` gives
-  void load_state(std::span<const nn::NamedParameter> state, Where where = Where::current());
+  void load_state(std::span<const NamedTensor> state, Where where = Where::current());
 
  protected:
   Optimizer() = default;
@@ -104,7 +106,7 @@ class Optimizer {
   virtual void set_rate(std::size_t group, double rate) noexcept = 0;
   virtual void check_group(std::size_t group, Where where) const = 0;  ///< Error for options out of range
   virtual void step(std::span<const Tensor> gradients, Where where) = 0;
-  virtual void save(std::vector<nn::NamedParameter>& all, Where where) const = 0;
+  virtual void save(std::vector<NamedTensor>& all, Where where) const = 0;
   /// Reads everything and has the reader finish before it changes anything.
   virtual void load(detail::StateReader& reader) = 0;
 
@@ -157,7 +159,7 @@ class FusedOptimizer : public Optimizer {
   void make_states(std::size_t parameter, const StepPlan& plan, Where where);
 
   void step(std::span<const Tensor> gradients, Where where) final;
-  void save(std::vector<nn::NamedParameter>& all, Where where) const final;
+  void save(std::vector<NamedTensor>& all, Where where) const final;
   void load(StateReader& reader) final;
 
   std::vector<Slot> slots_;

@@ -32,10 +32,10 @@ class ReduceOnPlateau {
   double rate() const noexcept { return rate_; }
 
   /// Everything that changes: "rate", "best", "bad" (updates in a row), "cooldown" (updates of it that are left).
-  std::vector<nn::NamedParameter> state(Where where = Where::current()) const;
+  std::vector<NamedTensor> state(Where where = Where::current()) const;
   /// Goes on from a state. Throws Error, ShapeError, DTypeError for one that state() does not give; then nothing has
   /// changed.
-  void load_state(std::span<const nn::NamedParameter> state, Where where = Where::current());
+  void load_state(std::span<const NamedTensor> state, Where where = Where::current());
 
  private:
   bool is_better(double metric) const noexcept;

@@ -29,8 +29,8 @@ struct SgdOptions {
 /// Source   Sutskever, Martens, Dahl, Hinton 2013, in PyTorch's form
 class Sgd final : public detail::Fused<SgdOptions> {
  public:
-  /// Throws, as all optimizers do, Error for an undefined parameter, one that is given twice and options out of range,
-  ///        DTypeError unless all are floating, ShapeError unless they are contiguous.
+  /// Throws, as all optimizers do, Error for an undefined parameter, one that is given twice or shares elements with
+  ///        another, and options out of range; DTypeError unless all are floating; ShapeError unless all are contiguous
   explicit Sgd(std::vector<Tensor> parameters, SgdOptions options = {}, Where where = Where::current());
   explicit Sgd(std::vector<Group<SgdOptions>> groups, Where where = Where::current());
   const char* name() const noexcept override { return "Sgd"; }

@@ -16,9 +16,9 @@ template <int Rows, int Columns, class T> void offset_tile(const OffsetGemm<T>& 
   L sums[Rows][Columns];
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
-      sums[i][j] = g.accumulate        ? L::load(c + i * width + j * L::size)
-                   : g.bias != nullptr ? L::load(g.bias + j * L::size)
-                                       : L(0);
+      sums[i][j] = g.start == SumStart::onward ? L::load(c + i * width + j * L::size)
+                   : g.bias != nullptr         ? L::load(g.bias + j * L::size)
+                                               : L(0);
     });
   });
   std::int64_t at[Rows];
@@ -33,8 +33,13 @@ template <int Rows, int Columns, class T> void offset_tile(const OffsetGemm<T>& 
       unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
     });
   }
+  const bool apart = g.start == SumStart::apart;
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
-    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j].store(c + i * width + j * L::size); });
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      T* const to = c + i * width + j * L::size;
+      if (apart) sums[i][j] = L::load(to) + sums[i][j];
+      sums[i][j].store(to);
+    });
   });
 }
 

@@ -36,8 +36,12 @@ template <class T> struct RnnRows {
   T *pre, *carry;             // backward: scratch [rows, hidden] each
 };
 
-/// c [row_count, columns] (+)= sum over k of x[rows[i] + steps[k]] * w[k], with `columns` registers of columns. w and c
-/// are contiguous; `bias`, a row or null, is where sums start that do not accumulate.
+/// Where sums start: at the bias, or 0 without one; at what c holds; at 0, to be added to c in the end, so that long
+/// sums are made of short ones.
+enum class SumStart : std::uint8_t { anew, onward, apart };
+
+/// c [row_count, columns] = sum over k of x[rows[i] + steps[k]] * w[k], with `columns` registers of columns. w and c are
+/// contiguous; `bias`, a row or null, is for sums that start anew.
 template <class T> struct OffsetGemm {
   const T* x;
   const std::int32_t* rows;
@@ -47,7 +51,7 @@ template <class T> struct OffsetGemm {
   const T *w, *bias;
   T* c;
   int columns;  // 1 to panel / lanes
-  bool accumulate;
+  SumStart start;
 };
 /// out[row][i] = start + sum over k of w[k] * x[row][i + steps[k]]. Reads x up to four registers beyond a row's end.
 template <class T> struct Slide {
@@ -155,6 +159,8 @@ template <class T> struct FloatKernels {
                       double* first, double* second);
   void (*max_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   void (*min_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
+  // the sum of exp(x - shift); the shift is the largest, or 0 if that is not finite
+  double (*shifted_sum_of_exp)(const T* x, T* shift, std::int64_t count);
   T (*logsumexp)(const T* x, std::int64_t count);
   void (*softmax)(const T* x, T* y, std::int64_t count);
   void (*log_softmax)(const T* x, T* y, std::int64_t count);

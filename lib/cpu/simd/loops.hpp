@@ -183,10 +183,17 @@ template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y,
 
 template <class T> CAPSTAN_INLINE T finite_or_zero(T x) { return x - x == T(0) ? x : T(0); }
 
-template <class T> T logsumexp(const T* x, std::int64_t count) {
+/// The sum of exp(x - shift).
+template <class T> double shifted_sum_of_exp(const T* x, T* shift, std::int64_t count) {
   const T largest = extreme<kernels::Maximum>(x, count);
-  const T shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
-  return static_cast<T>(kernels::log(sum_of_exp<T>(x, shift, nullptr, count)) + static_cast<double>(shift));
+  *shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
+  return sum_of_exp<T>(x, *shift, nullptr, count);
+}
+
+template <class T> T logsumexp(const T* x, std::int64_t count) {
+  T shift;
+  const double total = shifted_sum_of_exp(x, &shift, count);
+  return static_cast<T>(kernels::log(total) + static_cast<double>(shift));
 }
 
 /// A row that stays in registers. A NaN makes the sum NaN, and with it every result.

@@ -124,6 +124,7 @@ template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<
     const T shift = centered ? norm_shift(sum(x, r.count) * share, x[0]) : T(0);
     double first = 0, second = 0;
     norm_add_distances(x, shift, tail, r.count, &first, &second);
+    if (!(second - second == 0)) spread(x, shift, r.count, &first, &second);  // squares that only double can hold
     if (!centered) first = 0;
     const double mean = static_cast<double>(shift) + first * share, squares = second - first * first * share;
     const double inverse = 1 / kernels::sqrt((squares < 0 ? 0 : squares) * share + r.epsilon);
@@ -208,6 +209,14 @@ void plane_moments(const T* x, std::int64_t planes, std::int64_t step, std::int6
   *shift = norm_shift(total / (static_cast<double>(planes) * static_cast<double>(count)), x[0]);
   *first = *second = 0;
   for (std::int64_t p = 0; p < planes; ++p) norm_add_distances(x + p * step, *shift, tail, count, first, second);
+  if (*second - *second == 0) return;
+  *first = *second = 0;  // squares that only double can hold
+  for (std::int64_t p = 0; p < planes; ++p) {
+    double distances, squares;
+    spread(x + p * step, *shift, count, &distances, &squares);
+    *first += distances;
+    *second += squares;
+  }
 }
 
 template <class T>
