@@ -103,8 +103,8 @@ Tensor sparse_rows(const char* op, const Tensor& logits, const Labels& found, Wh
   const TensorImpl &x = *logits.impl(), &l = *found.index.impl();
   const Tensor rows = autograd::dense(logits, where);
   Tensor loss = autograd::result_like(x, l.shape, x.dtype, where);
-  const Tensor sums = autograd::result_like(x, autograd::with_sizes(l.shape, 0, {2}, where),
-                                            autograd::computing_type(x.dtype), where);
+  const Tensor sums =
+      autograd::result_like(x, autograd::with_sizes(l.shape, 0, {2}, where), autograd::computing_type(x.dtype), where);
   backend_of(x, where).cross_entropy(*rows.impl(), l, *loss.impl(), *sums.impl());
   record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &found.index, &sums, &found.counts});
   return counted(loss, found.counts, where);

@@ -42,9 +42,9 @@ void check_padding(const char* op, const Borders& padding, int axes, Where where
   for (int axis = 0; axis < padding.count(); ++axis) {
     const Padding p = padding[axis];
     if (p.before < 0 || p.after < 0 || p.before > kLargest || p.after > kLargest)
-      base::fail<ShapeError>(where, op, ": the padding of spatial axis ", axis, " is ", p.before, " and ", p.after,
-                             p.before > kLargest || p.after > kLargest ? "; it must be at most 2^40."
-                                                                       : "; it must not be negative.");
+      base::fail<ShapeError>(
+          where, op, ": the padding of spatial axis ", axis, " is ", p.before, " and ", p.after,
+          p.before > kLargest || p.after > kLargest ? "; it must be at most 2^40." : "; it must not be negative.");
   }
 }
 
@@ -63,11 +63,11 @@ core::WindowAxis resolve_axis(const char* op, int number, std::int64_t in, std::
   a.before = request.padding[number].before, a.after = request.padding[number].after;
   const std::int64_t room = in + a.before + a.after - a.extent();
   if (room < 0 && !(request.ceil && room > -a.stride))
-    base::fail<ShapeError>(where, op, ": the kernel reaches over ", a.extent(), " places of spatial axis ", number,
-                           " (size ", kernel, ", dilation ", a.dilation, ") and the padded input has ",
-                           in + a.before + a.after, " (", in, " with padding ", a.before, " and ", a.after,
-                           request.ceil ? "); with ceil it must exceed them by less than the stride."
-                                        : "); it must not exceed them.");
+    base::fail<ShapeError>(
+        where, op, ": the kernel reaches over ", a.extent(), " places of spatial axis ", number, " (size ", kernel,
+        ", dilation ", a.dilation, ") and the padded input has ", in + a.before + a.after, " (", in, " with padding ",
+        a.before, " and ", a.after,
+        request.ceil ? "); with ceil it must exceed them by less than the stride." : "); it must not exceed them.");
   a.out = room < 0 ? 1 : room / a.stride + 1;
   if (room > 0 && request.ceil && room % a.stride != 0 && a.out * a.stride < in + a.before) ++a.out;
   return a;

@@ -96,8 +96,7 @@ Ema::Swap::~Swap() {
     const NoGrad off;  // no tape may stand in the way, whatever was recorded meanwhile
     // in the reverse order: a parameter may be a part of another one
     for (std::size_t i = ema_->parameters_.size(); i-- > 0;)
-      exchange_each(std::span<const Tensor>(&ema_->parameters_[i], 1),
-                    std::span<const Tensor>(&ema_->averages_[i], 1));
+      exchange_each(std::span<const Tensor>(&ema_->parameters_[i], 1), std::span<const Tensor>(&ema_->averages_[i], 1));
   } catch (...) {
     // what could fail has been checked when the swap began
   }

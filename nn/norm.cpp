@@ -80,8 +80,8 @@ struct Running {
     for (const Buffer* numbers : {&mean, &var}) {
       if (!numbers->defined()) continue;  // the operation says so
       if (is_floating(x.dtype()) && statistics_type(x.dtype()) != numbers->dtype())
-        base::fail<DTypeError>(where, layer, ": x is ", x.dtype(), " and the running statistics are ",
-                               numbers->dtype(), "; the types must be equal (float32 also goes with 16 bits).");
+        base::fail<DTypeError>(where, layer, ": x is ", x.dtype(), " and the running statistics are ", numbers->dtype(),
+                               "; the types must be equal (float32 also goes with 16 bits).");
       if (numbers->shape() != each)
         base::fail<ShapeError>(where, layer, ": the running statistics are ", numbers->shape(), "; they must be ", each,
                                ".");

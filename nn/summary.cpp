@@ -10,12 +10,11 @@
 #include <span>
 #include <string_view>
 #include <tuple>
-#include <unordered_map>
 
 #include <capstan/random.hpp>
 #include <capstan/tape.hpp>
 
-#include "nn/operations.hpp"
+#include "nn/summary_steps.hpp"
 #include "nn/summary_text.hpp"
 
 namespace capstan::nn::detail {
@@ -23,164 +22,12 @@ namespace {
 
 constexpr std::size_t kNone = kNoPart;
 
-/// An operation that ran.
-struct Step {
-  const char* name;
-  Where where;
-  std::vector<std::size_t> leaves = {};                           // among its operands
-  std::vector<std::pair<std::size_t, std::size_t>> sources = {};  // the steps that made the others, and which result
-  Shape output = {};
-  std::int64_t operations = 0, bytes = 0;
-  std::size_t part = kNone;      // whose parameters it uses
-  std::size_t target = kNone;    // the module that it belongs to
-  std::size_t previous = kNone;  // the module whose parameters were used before it
-  std::size_t results = 0;
-  bool in_call = false;  // of something that has parameters
-  bool view = false, changes_buffer = false, alive = true;
-};
-
 bool same_place(const Where& a, const Where& b) {
   return a.line() == b.line() && a.column() == b.column() &&
          std::string_view(a.file_name()) == std::string_view(b.file_name());
 }
 
-// --- watching ---------------------------------------------------------------------------------------------------
-
-/// Takes down operations as they run.
-class Recorder {
- public:
-  explicit Recorder(const Outline& outline) : outline_(outline) {
-    for (std::size_t i = 0; i < outline.leaves.size(); ++i)
-      if (outline.leaves[i].value.defined() && outline.leaves[i].first == i)
-        leaves_.emplace(outline.leaves[i].value.impl(), i);
-  }
-
-  void see(const debug::Operation& op) {
-    if (op.backward) return;
-    const bool shows = shows_operand(op);
-    if (op.composed && !shows && was_made(op)) return;
-    Step step{.name = op.name, .where = op.where, .view = shows};
-    bool any = false, all_leaves = true;
-    for (const Tensor* input : op.inputs) {
-      if (!input->defined()) continue;
-      any = true;
-      all_leaves = add_operand(step, *input) && all_leaves;
-    }
-    if (!any) return forget(op);  // made from nothing
-    step.part = part_of(step.leaves);
-    add_results(step, op);
-    // a view of a parameter, and one in another type, stand for it
-    const bool stands = all_leaves && (shows || std::string_view(op.name) == "cast");
-    forget(op);
-    if (stands) return stand_for(step.leaves.front(), op);
-    for (std::size_t i = 0; i < op.outputs.size(); ++i)
-      if (op.outputs[i]->defined()) made_.insert_or_assign(op.outputs[i]->impl(), std::pair(steps.size(), i));
-    steps.push_back(std::move(step));
-  }
-
-  std::vector<Step> steps;
-
- private:
-  static bool shows_operand(const debug::Operation& op) {
-    for (const Tensor* output : op.outputs)
-      for (const Tensor* input : op.inputs)
-        if (output->defined() && input->defined() && output->shares_storage(*input)) return true;
-    return false;
-  }
-
-  /// Whether its result is that of an operation seen before: then it was made of others.
-  bool was_made(const debug::Operation& op) const {
-    for (const Tensor* output : op.outputs)
-      if (output->defined() && made_.count(output->impl()) != 0) return true;
-    return false;
-  }
-
-  /// The leaf that a tensor is or stands for, or kNone.
-  std::size_t leaf_of(const Tensor& x) const {
-    if (const auto found = leaves_.find(x.impl()); found != leaves_.end()) return found->second;
-    const auto found = stand_ins_.find(x.impl());
-    return found != stand_ins_.end() ? found->second.leaf : kNone;
-  }
-
-  /// Whether it is a leaf.
-  bool add_operand(Step& step, const Tensor& input) const {
-    if (const std::size_t leaf = leaf_of(input); leaf != kNone) {
-      step.leaves.push_back(leaf);
-      return true;
-    }
-    if (const auto maker = made_.find(input.impl()); maker != made_.end()) step.sources.push_back(maker->second);
-    return false;
-  }
-
-  /// Parameters count more than buffers.
-  std::size_t part_of(const std::vector<std::size_t>& used) const {
-    for (const std::size_t leaf : used)
-      if (outline_.leaves[leaf].parameter) return outline_.leaves[leaf].part;
-    return used.empty() ? kNone : outline_.leaves[used.front()].part;
-  }
-
-  void add_results(Step& step, const debug::Operation& op) const {
-    bool fresh = false;
-    const Tensor* first = nullptr;
-    for (const Tensor* output : op.outputs) {
-      ++step.results;
-      if (!output->defined()) continue;
-      if (first == nullptr) step.output = output->shape();
-      if (const auto leaf = leaves_.find(output->impl()); leaf != leaves_.end())
-        step.changes_buffer = !outline_.leaves[leaf->second].parameter;
-      const bool part_of_first = first != nullptr && output->shares_storage(*first);
-      // what was written to before it came out is changed in place
-      if (!step.view && !part_of_first && output->version() == 0) {
-        step.bytes += output->numel() * size_of(output->dtype());
-        fresh = true;
-      }
-      if (first == nullptr) first = output;
-    }
-    if (fresh) step.operations = count_operations(op);
-  }
-
-  /// Results of operations that are gone may have stood at these addresses.
-  void forget(const debug::Operation& op) {
-    for (const Tensor* output : op.outputs)
-      if (output->defined()) made_.erase(output->impl());
-  }
-
-  void stand_for(std::size_t leaf, const debug::Operation& op) {
-    for (const Tensor* output : op.outputs)
-      if (output->defined()) stand_ins_.insert_or_assign(output->impl(), StandIn{*output, leaf});
-  }
-
-  struct StandIn {
-    Tensor tensor;  // held, so that its address stays its own
-    std::size_t leaf;
-  };
-
-  const Outline& outline_;
-  std::unordered_map<const TensorImpl*, std::size_t> leaves_;
-  std::unordered_map<const TensorImpl*, StandIn> stand_ins_;
-  std::unordered_map<const TensorImpl*, std::pair<std::size_t, std::size_t>> made_;  // step, number of the result
-};
-
 // --- whose it is ------------------------------------------------------------------------------------------------
-
-/// Removes what nobody but a buffer gets to see.
-void remove_bookkeeping(std::vector<Step>& steps) {
-  enum Use : char { unused, by_dead, by_alive };
-  std::vector<std::vector<Use>> uses(steps.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) uses[i].assign(steps[i].results, unused);
-  for (std::size_t i = steps.size(); i-- > 0;) {
-    Step& step = steps[i];
-    bool all_dead = step.results > 0;
-    for (const Use use : uses[i]) all_dead = all_dead && use == by_dead;
-    step.alive = !step.changes_buffer && !all_dead;
-    for (const auto& [maker, result] : step.sources) {
-      Use& use = uses[maker][result];
-      if (step.alive) use = by_alive;
-      else if (use == unused) use = by_dead;
-    }
-  }
-  std::erase_if(steps, [](const Step& step) { return !step.alive; });
-}
 
 /// Who holds whom.
 class Family {

@@ -210,8 +210,8 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
 TEST_CASE("the gradient for a weight keeps its digits over a long signal", "[convolution]") {
   // 0.1 in float32, 2^18 times: added one by one they lose 0.25 %
   const std::int64_t places = 1 << 18;
-  const Tensor x = from_doubles(std::vector<double>(static_cast<std::size_t>(places), 0.1), {1, 1, places},
-                                DType::float32);
+  const Tensor x =
+      from_doubles(std::vector<double>(static_cast<std::size_t>(places), 0.1), {1, 1, places}, DType::float32);
   const Tensor w = ones({20, 1, 1});
   GradientTape tape;
   tape.watch(w);

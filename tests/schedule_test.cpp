@@ -153,7 +153,7 @@ TEST_CASE("cyclic rates go up and down in three shapes", "[schedule]") {
   CHECK(starts(optim::cyclic(1, 3, {.up = 2, .shape = optim::CycleShape::exp_range, .factor = 0.5}),
                {1, 1.5, 1.5, 1.125, 1, 1 + 1.0 / 32}));                     // 1 + 2 * h * 0.5^n
   CHECK(starts(optim::cyclic(0.95, 0.85, {.up = 1}), {0.95, 0.85, 0.95}));  // a momentum
-  const Schedule endless = optim::cyclic(1, 3, {.up = INT64_MAX});  // up and down together are above 2^63
+  const Schedule endless = optim::cyclic(1, 3, {.up = INT64_MAX});          // up and down together are above 2^63
   CHECK(endless(0) == 1);
   CHECK(endless(INT64_MAX) == 3);
 }
