@@ -31,11 +31,6 @@ std::int64_t product(const Operation& op) { return 2 * results(op) * operand(op,
 
 std::int64_t linear(const Operation& op) { return product(op) + has(op, 2) * results(op); }
 
-std::int64_t bilinear(const Operation& op) {  // x1, x2, weight [out, in1, in2], bias
-  const Tensor& weight = operand(op, 2);
-  return results(op) * (2 * weight.size(1) * (weight.size(2) + 1) + has(op, 3));
-}
-
 std::int64_t attention(const Operation& op) {  // query, key, value, floating mask
   const Tensor &query = operand(op, 0), &key = operand(op, 1), &value = operand(op, 2);
   const std::int64_t features = query.size(-1);
@@ -66,7 +61,6 @@ constexpr Formula kFormulas[] = {{"all_of", &reduction},
                                  {"argmin", &reduction},
                                  {"batch_norm", &given_norm},
                                  {"batch_norm_training", &norm},
-                                 {"bilinear", &bilinear},
                                  {"conv1d", &convolution},
                                  {"conv2d", &convolution},
                                  {"conv3d", &convolution},

@@ -286,7 +286,8 @@ TEST_CASE("other layers have the operations of their formulas", "[nn][summary]")
   nn::Conv2d grouped({.in = 4, .out = 6, .kernel = 3, .groups = 2, .bias = false});
   CHECK(nn::summary(grouped, random({1, 4, 5, 5})).operations == 54 * 2 * 2 * 9);
   nn::Bilinear form(2, 3, 4);
-  CHECK(nn::summary(form, random({5, 2}), random({5, 3})).operations == 20 * (2 * 2 * (3 + 1) + 1));
+  // it is made of the products of both inputs, and a linear layer over them
+  CHECK(nn::summary(form, random({5, 2}), random({5, 3})).operations == 5 * 6 + 20 * (2 * 6 + 1));
   nn::RmsNorm rms({.sizes = {4}});
   CHECK(nn::summary(rms, random({5, 4})).operations == 20 * 4);
   nn::GroupNorm group({.groups = 2, .channels = 4});
