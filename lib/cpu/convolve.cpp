@@ -88,7 +88,7 @@ class ChannelLanes {
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;
     const std::int64_t sums = blocks_.products() * plane;
     // a row of the input is made products of where later the results stand
-    const std::int64_t results = blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.columns);
+    const std::int64_t results = blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare());
     const std::int64_t slot_size = padded(input + sums + results, 16);
     core::Scratch<T> scratch(all.slots() * slot_size, Where::current());
     core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), Where::current());

@@ -74,6 +74,8 @@ struct Blocks {
   std::int64_t in_row(std::int64_t results) const { return tile == 0 ? results : (results + tile - 1) / tile; }
   std::int64_t places() const { return size[0] * size[1] * in_row(size[2]); }
   std::int64_t products() const { return tile == 0 ? 1 : kProducts; }
+  /// Elements of a row that is to be made products of, with those read beyond its end.
+  std::int64_t spare() const { return columns + 80; }
   /// Room for one result beside the other, those of a row's last tile included.
   std::int64_t room() const { return tile == 0 ? places() : places() * tile; }
   std::int64_t input(std::int64_t channels) const { return bounded_product(channels, plane); }

@@ -52,7 +52,7 @@ class WeightGradient {
         static_cast<double>(batch_ * c_.groups * c_.from * c_.to) * static_cast<double>(pass_.taps() * pass_.results());
     const Tasks all(tasks, operations);
     const std::int64_t input = padded(blocks_.input(slice_), 16);
-    const std::int64_t columns = std::max(blocks_.room() * width_, blocks_.columns);  // a row of the input, then grad
+    const std::int64_t columns = std::max(blocks_.room() * width_, blocks_.spare());  // a row of the input, then grad
     const std::int64_t products = blocks_.tile == 0 ? 0 : kProducts * blocks_.places() * width_;
     const std::int64_t slot_size = padded(input + columns + products, 16);
     core::Scratch<T> partial(tasks * part, Where::current());

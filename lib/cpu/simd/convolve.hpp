@@ -129,36 +129,53 @@ template <class T> void overlap(const Overlap<T>& o) {
 // of m * (7 - m), of sums of 6 neighbouring inputs and of sums of the taps. The sums are those of polynomials at the
 // points 0, a, -a, b, -b and infinity; these a and b keep rounding close to that of the plain sum, and are exact.
 
+constexpr int kTileInputs = 6;
 template <class T> struct Points {
   static constexpr T a = T(0.75), b = T(1.5), aa = a * a, bb = b * b, aaa = aa * a, bbb = bb * b;
 };
 
-/// to[t * pitch + j] = what product t of tile j takes of line[m*j .. m*j + 5]. Reads a tile beyond the line.
+/// The first and the other inputs of a register of tiles, of M results each, from where the first of them begins.
+template <int M, class T> CAPSTAN_INLINE void load_tiles(const T* p, Lanes<T> (&u)[kTileInputs]) {
+  using L = Lanes<T>;
+  const auto pairs = [](const T* at) __attribute__((always_inline)) {
+    return deinterleave(L::load(at), L::load(at + L::size));
+  };
+  if constexpr (M == 2) {
+    for (int i = 0; i < kTileInputs; i += 2) {
+      const EvenOdd<T> both = pairs(p + i);
+      u[i] = both.even, u[i + 1] = both.odd;
+    }
+  } else {
+    for (int i = 0; i < kTileInputs; i += 4) {
+      const EvenOdd<T> front = pairs(p + i), back = pairs(p + i + 2 * L::size);
+      const EvenOdd<T> even = deinterleave(front.even, back.even), odd = deinterleave(front.odd, back.odd);
+      u[i] = even.even, u[i + 1] = odd.even;
+      if (i + 2 < kTileInputs) u[i + 2] = even.odd, u[i + 3] = odd.odd;
+    }
+  }
+}
+
+/// to[t * pitch + j] = what product t of tile j takes of line[m*j .. m*j + 5]. Reads up to M registers and 8 elements
+/// beyond the line.
 template <int M, class T> void filter_line(const T* line, std::int64_t tiles, T* to, std::int64_t pitch) {
   using L = Lanes<T>;
   using P = Points<T>;
-  constexpr std::int64_t kMost = 64, kPart = kMost + 2 + L::size;  // tiles at a time
   const L sum(P::aa + P::bb), product(P::aa * P::bb), a(P::a), b(P::b), aa(-P::aa), bb(-P::bb);
-  T split[M][kPart];  // every M-th element of the line stands together
-  for (; tiles > 0; tiles -= kMost, line += M * kMost, to += kMost) {
-    const std::int64_t count = tiles < kMost ? tiles : kMost;
-    for (std::int64_t j = 0; j < count + (M == 2 ? 2 : 1); ++j)
-      for (int phase = 0; phase < M; ++phase) split[phase][j] = line[M * j + phase];
-    for (std::int64_t j = 0; j < count; j += L::size) {
-      const auto u = [&](int i) __attribute__((always_inline)) { return L::load(split[i % M] + i / M + j); };
-      const std::int64_t part = count - j < L::size ? count - j : L::size;
-      const auto put = [&](L value, std::int64_t t) __attribute__((always_inline)) {
-        store_part(value, to + t * pitch + j, part);
-      };
-      const L even_a = fma(bb, u(2), u(4)), odd_a = a * fma(bb, u(1), u(3));
-      const L even_b = fma(aa, u(2), u(4)), odd_b = b * fma(aa, u(1), u(3));
-      put(fma(product, u(0), u(4) - sum * u(2)), 0);
-      put(even_a + odd_a, 1);
-      put(even_a - odd_a, 2);
-      put(even_b + odd_b, 3);
-      put(even_b - odd_b, 4);
-      put(fma(product, u(1), u(5) - sum * u(3)), 5);
-    }
+  for (std::int64_t j = 0; j < tiles; j += L::size) {
+    L u[kTileInputs];
+    load_tiles<M>(line + M * j, u);
+    const std::int64_t part = tiles - j < L::size ? tiles - j : L::size;
+    const auto put = [&](L value, std::int64_t t) __attribute__((always_inline)) {
+      store_part(value, to + t * pitch + j, part);
+    };
+    const L even_a = fma(bb, u[2], u[4]), odd_a = a * fma(bb, u[1], u[3]);
+    const L even_b = fma(aa, u[2], u[4]), odd_b = b * fma(aa, u[1], u[3]);
+    put(fma(product, u[0], u[4] - sum * u[2]), 0);
+    put(even_a + odd_a, 1);
+    put(even_a - odd_a, 2);
+    put(even_b + odd_b, 3);
+    put(even_b - odd_b, 4);
+    put(fma(product, u[1], u[5] - sum * u[3]), 5);
   }
 }
 template <class T> void filter_input(const T* line, std::int64_t tiles, int m, T* to, std::int64_t pitch) {

@@ -177,5 +177,42 @@ template <class T> CAPSTAN_INLINE Lanes<T> first_of(Lanes<T> x, std::int64_t cou
 #endif
 }
 
+template <class T> struct EvenOdd { Lanes<T> even, odd; };
+
+/// The even and the odd elements of two registers in a row.
+template <class T> CAPSTAN_INLINE EvenOdd<T> deinterleave(Lanes<T> a, Lanes<T> b) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    return {Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, even, b.v))),
+            Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, odd, b.v)))};
+  } else {
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512i odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
+    return {Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, even, b.v))),
+            Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, odd, b.v)))};
+  }
+#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+  constexpr int kOuterThenInner = 0xD8;  // quarters 0, 2, 1, 3: halves of a register were worked on apart
+  if constexpr (sizeof(T) == 4) {
+    const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0x88));
+    const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0xDD));
+    return {Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(even, kOuterThenInner)))),
+            Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(odd, kOuterThenInner))))};
+  } else {
+    return {Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpacklo_pd(a.v, b.v), kOuterThenInner))),
+            Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpackhi_pd(a.v, b.v), kOuterThenInner)))};
+  }
+#else
+  constexpr int size = Lanes<T>::size;
+  T both[2 * size], even[size], odd[size];
+  a.store(both);
+  b.store(both + size);
+  for (int i = 0; i < size; ++i) even[i] = both[2 * i], odd[i] = both[2 * i + 1];
+  return {Lanes<T>::load(even), Lanes<T>::load(odd)};
+#endif
+}
+
 }  // namespace
 }  // namespace capstan::on_cpu::CAPSTAN_ISA
