@@ -117,7 +117,6 @@ void check_types(const char* op, const TensorImpl& x, const char* what, const Te
                            "; all must have one type.");
 }
 
-/// `out` is the number of the result's channels.
 void check_operands(const char* op, const Tensor& input, const Tensor& weight, const Tensor& bias, int axes,
                     std::int64_t groups, Where where) {
   static constexpr const char* spatial[] = {"columns", "rows, columns", "depth, rows, columns"};

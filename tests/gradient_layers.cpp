@@ -1,6 +1,8 @@
 // Uses of dropout, embeddings, bilinear forms, maxout, regularizers and the modules with parameters whose gradients are
 // checked. What torch calls a gradient and is none, that of padding rows and of rows scaled by their frequency, is
 // checked by value in embedding_test.cpp.
+#include <memory>
+
 #include "tests/gradient_check.hpp"
 #include "tests/support.hpp"
 
@@ -197,6 +199,79 @@ void add_regularizers(std::vector<GradientCase>& cases) {
                        {random(shape, 265), random({4, 4}, 266)}});
 }
 
+// --- layers ----------------------------------------------------------------------------------------------------
+
+/// A layer's result as a function of its input and all of its parameters. What it draws is the same every time.
+template <class Layer>
+void add_layer(std::vector<GradientCase>& cases, const char* op, const char* layer_name, Layer layer,
+               const Shape& shape) {
+  const auto own = std::make_shared<Layer>(std::move(layer));
+  Tensors inputs = {random(shape, 271)};
+  for (const Tensor& parameter : nn::parameters(*own)) inputs.push_back(parameter.copy());
+  cases.push_back({op, layer_name,
+                   [own](const Tensors& in) {
+                     std::size_t next = 1;
+                     const nn::detail::Outline outline = nn::detail::outline_of(*own);
+                     for (const nn::detail::Leaf& leaf : outline.leaves)
+                       if (leaf.parameter && leaf.value.defined()) *leaf.slot = in[next++];
+                     default_rng().set_position(0);
+                     return square((*own)(in[0]));
+                   },
+                   std::move(inputs)});
+}
+
+void add_layers(std::vector<GradientCase>& cases) {
+  constexpr DType f64 = DType::float64;
+  add_layer(cases, "linear", "nn::Linear", nn::Linear(3, 2, {.dtype = f64}), {4, 3});
+  add_layer(cases, "linear", "nn::Sequential",
+            nn::Sequential(nn::Linear(3, 4, {.dtype = f64}), nn::Tanh{}, nn::Linear(4, 2, {.dtype = f64})), {4, 3});
+  add_layer(cases, "reshape", "nn::Flatten", nn::Flatten{}, {2, 3, 2});
+  add_layer(cases, "maxout", "nn::Maxout", nn::Maxout{.pieces = 2}, {3, 4});
+
+  add_layer(cases, "dropout", "nn::Dropout", nn::Dropout({.keep = 0.6}), {4, 5});
+  add_layer(cases, "dropout1d", "nn::Dropout1d", nn::Dropout1d({.keep = 0.6}), {3, 4, 2});
+  add_layer(cases, "dropout2d", "nn::Dropout2d", nn::Dropout2d({.keep = 0.6}), {3, 4, 2, 2});
+  add_layer(cases, "dropout3d", "nn::Dropout3d", nn::Dropout3d({.keep = 0.6}), {2, 4, 1, 2, 2});
+  add_layer(cases, "alpha_dropout", "nn::AlphaDropout", nn::AlphaDropout({.keep = 0.6}), {4, 5});
+  add_layer(cases, "feature_alpha_dropout", "nn::FeatureAlphaDropout", nn::FeatureAlphaDropout({.keep = 0.6}),
+            {3, 4, 2});
+  add_layer(cases, "gaussian_dropout", "nn::GaussianDropout", nn::GaussianDropout({.keep = 0.6}), {4, 5});
+  add_layer(cases, "gaussian_noise", "nn::GaussianNoise", nn::GaussianNoise({.stddev = 0.3}), {4, 5});
+  add_layer(cases, "drop_path", "nn::DropPath", nn::DropPath({.keep = 0.6}), {6, 2});
+
+  add_layer(cases, "batch_norm_training", "nn::BatchNorm3d", nn::BatchNorm3d({.channels = 2, .dtype = f64}),
+            {2, 2, 1, 2, 2});
+  add_layer(cases, "instance_norm", "nn::InstanceNorm2d", nn::InstanceNorm2d({.channels = 2, .dtype = f64}),
+            {2, 2, 2, 2});
+  add_layer(cases, "instance_norm", "nn::InstanceNorm3d", nn::InstanceNorm3d({.channels = 2, .dtype = f64}),
+            {1, 2, 2, 2, 2});
+
+  const Shape shape = {3, 4};
+  add_layer(cases, "relu", "nn::Relu", nn::Relu{}, shape);
+  add_layer(cases, "relu6", "nn::Relu6", nn::Relu6{}, shape);
+  add_layer(cases, "selu", "nn::Selu", nn::Selu{}, shape);
+  add_layer(cases, "celu", "nn::Celu", nn::Celu{}, shape);
+  add_layer(cases, "elu", "nn::Elu", nn::Elu{}, shape);
+  add_layer(cases, "gelu", "nn::Gelu", nn::Gelu{}, shape);
+  add_layer(cases, "glu", "nn::Glu", nn::Glu{}, shape);
+  add_layer(cases, "mish", "nn::Mish", nn::Mish{}, shape);
+  add_layer(cases, "tanh", "nn::Tanh", nn::Tanh{}, shape);
+  add_layer(cases, "sigmoid", "nn::Sigmoid", nn::Sigmoid{}, shape);
+  add_layer(cases, "softmax", "nn::Softmax", nn::Softmax{}, shape);
+  add_layer(cases, "log_softmax", "nn::LogSoftmax", nn::LogSoftmax{}, shape);
+  add_layer(cases, "softplus", "nn::Softplus", nn::Softplus{}, shape);
+  add_layer(cases, "softsign", "nn::Softsign", nn::Softsign{}, shape);
+  add_layer(cases, "leaky_relu", "nn::LeakyRelu", nn::LeakyRelu{}, shape);
+  add_layer(cases, "hard_tanh", "nn::HardTanh", nn::HardTanh{}, shape);
+  add_layer(cases, "hard_swish", "nn::HardSwish", nn::HardSwish{}, shape);
+  add_layer(cases, "hard_shrink", "nn::HardShrink", nn::HardShrink{}, shape);
+  add_layer(cases, "soft_shrink", "nn::SoftShrink", nn::SoftShrink{}, shape);
+  add_layer(cases, "tanh_shrink", "nn::TanhShrink", nn::TanhShrink{}, shape);
+  add_layer(cases, "log_sigmoid", "nn::LogSigmoid", nn::LogSigmoid{}, shape);
+  add_layer(cases, "hard_sigmoid", "nn::HardSigmoid", nn::HardSigmoid{}, shape);
+  add_layer(cases, "threshold", "nn::Threshold", nn::Threshold{.limit = 0.1, .value = 0.3}, shape);
+}
+
 }  // namespace
 
 std::vector<GradientCase> layer_gradient_cases() {
@@ -207,6 +282,7 @@ std::vector<GradientCase> layer_gradient_cases() {
   add_bilinear(cases);
   add_activations(cases);
   add_regularizers(cases);
+  add_layers(cases);
   return cases;
 }
 

@@ -155,8 +155,8 @@ class Tasks {
 };
 
 inline constexpr std::int64_t kSteps = 256;  // products between loads and stores of the sums
-inline constexpr std::int64_t kFewChannels =
-    4;  // of so many lanes one or less with a channel: they take columns instead
+/// Results with fewer channels a group than a register has lanes, divided by this, take the columns as lanes instead.
+inline constexpr std::int64_t kFewChannels = 4;
 
 /// Channels of one group, and where their weights stand: `from` are summed over, `to` are those of the result.
 struct Channels {

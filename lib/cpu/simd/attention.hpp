@@ -49,18 +49,6 @@ CAPSTAN_INLINE Lanes<T> attention_scores(const T* x, const T* added, std::int64_
   }
 }
 
-template <class T> CAPSTAN_INLINE T attention_largest(Lanes<T> x) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
-  else return _mm512_reduce_max_pd(x.v);
-#endif
-  T parts[Lanes<T>::size];
-  x.store(parts);
-  for (int width = Lanes<T>::size / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) parts[i] = parts[i] < parts[i + width] ? parts[i + width] : parts[i];
-  return parts[0];
-}
-
 /// Scores in the place of products; returns the largest. A NaN among them shows in the sum of their exponentials.
 template <bool kAdded, class T>
 CAPSTAN_INLINE T attention_finish_scores(T* x, const T* added, T factor, std::int64_t count) {
@@ -73,7 +61,7 @@ CAPSTAN_INLINE T attention_finish_scores(T* x, const T* added, T factor, std::in
     score.store(x + j);
     best = select(best < score, score, best);
   }
-  T largest = attention_largest(best);
+  T largest = max_lanes(best);
   if (j < count) {
     T flat[L::size];
     attention_scores<kAdded>(x + j, kAdded ? added + j : nullptr, count - j, scale).store(flat);
