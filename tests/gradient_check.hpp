@@ -15,6 +15,9 @@ using TensorFunction = std::function<capstan::Tensor(const std::vector<capstan::
 /// written), then full of ones (finds `+=` where `=` was meant). Inputs must be float64.
 void expect_gradient(const TensorFunction& function, const std::vector<capstan::Tensor>& inputs, int order = 2);
 
+/// Multiples of 0.3 around 0, each once, shuffled: no difference makes two of them change places.
+capstan::Tensor spaced(const capstan::Shape& shape, std::uint64_t seed);
+
 /// One use of a differentiable operation.
 struct GradientCase {
   std::string op;     ///< the public function's name

@@ -1,6 +1,5 @@
 // Uses of pooling whose gradients are checked. What is linear is squared, so that a second gradient has something to
 // find. Elements lie further apart than the steps of the differences.
-#include <random>
 #include <utility>
 
 #include "tests/gradient_check.hpp"
@@ -13,16 +12,6 @@ namespace tests {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-
-/// Multiples of 0.3 around 0, each once, shuffled.
-Tensor apart(const Shape& shape, std::uint64_t seed) {
-  std::vector<double> numbers(static_cast<std::size_t>(shape.numel()));
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    numbers[i] = 0.3 * (static_cast<double>(i) - static_cast<double>(numbers.size()) / 2 + 0.25);
-  std::mt19937_64 bits(seed);
-  for (std::size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[bits() % i]);
-  return from_doubles(numbers, shape);
-}
 
 struct Use {
   const char* op;
@@ -176,9 +165,9 @@ std::vector<GradientCase> pooling_gradient_cases() {
     for (const Use& row : rows)
       cases.push_back({row.op, row.usage, [f = row.function](const Tensors& in) { return f(in[0]); }, {x}});
   };
-  add(rows_1d, apart({2, 3, 9}, 81));
-  add(rows_2d, apart({2, 2, 5, 6}, 82));
-  add(rows_3d, apart({1, 2, 4, 3, 5}, 83));
+  add(rows_1d, spaced({2, 3, 9}, 81));
+  add(rows_2d, spaced({2, 2, 5, 6}, 82));
+  add(rows_3d, spaced({1, 2, 4, 3, 5}, 83));
   return cases;
 }
 
