@@ -16,6 +16,7 @@ using autograd::record;
 using autograd::reduced;
 using autograd::Replay;
 using autograd::Rollback;
+using autograd::sparse_rows;
 
 namespace autograd {
 
@@ -98,7 +99,10 @@ void cross_entropy_replay(Replay& r) {
   r.give(0, std::move(out));
 }
 
-/// -log softmax(logits)[label] for each row, shown as `op`, and 0 for those that do not count.
+}  // namespace
+
+namespace autograd {
+
 Tensor sparse_rows(const char* op, const Tensor& logits, const Labels& found, Where where) {
   const TensorImpl &x = *logits.impl(), &l = *found.index.impl();
   const Tensor rows = autograd::dense(logits, where);
@@ -109,6 +113,10 @@ Tensor sparse_rows(const char* op, const Tensor& logits, const Labels& found, Wh
   record(op, where, &cross_entropy_replay, {&logits}, {&loss}, {&logits, &found.index, &sums, &found.counts});
   return counted(loss, found.counts, where);
 }
+
+}  // namespace autograd
+
+namespace {
 
 /// The weight of each label, 0 where a row does not count; undefined if there are none.
 Tensor counted_weight(const Tensor& class_weight, const Labels& found, DType dtype, Where where) {

@@ -16,6 +16,10 @@ struct Labels {
 Labels look_up(const char* op, const char* what, const TensorImpl& x, int axis, const Tensor& labels,
                const std::int64_t* ignored, Where where);
 
+/// -log softmax(logits)[label] for each row, shown as `op`, and 0 for those that do not count, whatever they hold. The
+/// logits are floating, and their classes on the last axis.
+Tensor sparse_rows(const char* op, const Tensor& logits, const Labels& found, Where where);
+
 /// Throws unless the weights are undefined, or floating and one for each class.
 void require_class_weight(const char* op, const Tensor& weight, const TensorImpl& x, int axis, Where where);
 /// The weight of each label; undefined if the weights are.

@@ -4,6 +4,7 @@
 int main(int argc, char** argv) {
   bench::op_rows();
   bench::layer_rows();
+  bench::recurrent_rows();
   bench::training_rows();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

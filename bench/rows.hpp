@@ -27,6 +27,7 @@ void row_by_threads(const std::string& name, Prepare prepare) {
 /// Registered by each program for itself.
 void op_rows();
 void layer_rows();
+void recurrent_rows();
 void training_rows();
 
 }  // namespace bench

@@ -220,6 +220,7 @@ int main(int argc, char** argv) {
   if (const char* threads = std::getenv("TORCH_THREADS")) at::set_num_threads(std::atoi(threads));
   bench::op_rows();
   bench::layer_rows();
+  bench::recurrent_rows();
   bench::training_rows();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -38,10 +38,12 @@ std::int64_t attention(const Operation& op) {  // query, key, value, floating ma
   return scores * (2 * features + 2 * value.size(-1) + 5 + has(op, 3));
 }
 
-std::int64_t recurrence(const Operation& op) {  // x [batch, time, inputs], h0, wx [inputs, hidden], ...
-  const Tensor &x = operand(op, 0), &wx = operand(op, 2);
-  const std::int64_t inputs = wx.size(0), hidden = wx.size(1);
-  return x.size(0) * x.size(1) * (2 * hidden * (inputs + hidden) + 3 * hidden);
+/// x, h, c, wx [inputs, blocks * hidden], wh [units, blocks * hidden], b, bn, projection [hidden, units].
+template <std::int64_t kBlocks, std::int64_t kForUnit>
+std::int64_t recurrence(const Operation& op) {
+  const std::int64_t inputs = operand(op, 3).size(0), columns = operand(op, 3).size(1), units = operand(op, 4).size(0);
+  return divided(elements(operand(op, 0)), inputs) *
+         (2 * columns * (inputs + units) + kForUnit * columns / kBlocks + 2 * elements(operand(op, 7)));
 }
 
 std::int64_t norm(const Operation& op) { return results(op) * (6 + has(op, 1) + has(op, 2)); }
@@ -69,10 +71,14 @@ constexpr Formula kFormulas[] = {{"all_of", &reduction},
                                  {"conv_transpose3d", &transposed_convolution},
                                  {"count_nonzero", &reduction},
                                  {"group_norm", &norm},
+                                 {"gru", &recurrence<3, 15>},
+                                 {"gru_cell", &recurrence<3, 15>},
                                  {"instance_norm", &norm},
                                  {"layer_norm", &norm},
                                  {"linear", &linear},
                                  {"logsumexp", &reduction},
+                                 {"lstm", &recurrence<4, 17>},
+                                 {"lstm_cell", &recurrence<4, 17>},
                                  {"matmul", &product},
                                  {"max", &reduction},
                                  {"mean", &reduction},
@@ -80,7 +86,8 @@ constexpr Formula kFormulas[] = {{"all_of", &reduction},
                                  {"moments", &reduction},
                                  {"prod", &reduction},
                                  {"rms_norm", &rms_norm},
-                                 {"rnn", &recurrence},
+                                 {"rnn", &recurrence<1, 3>},
+                                 {"rnn_cell", &recurrence<1, 3>},
                                  {"scaled_dot_product_attention", &attention},
                                  {"std", &reduction},
                                  {"sum", &reduction},

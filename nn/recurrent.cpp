@@ -1,60 +1,251 @@
 #include <capstan/nn/recurrent.hpp>
 
+#include <type_traits>
+#include <utility>
+
 #include <capstan/create.hpp>
-#include <capstan/ops/linalg.hpp>
+#include <capstan/ops/dropout.hpp>
+#include <capstan/ops/elementwise.hpp>
+#include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
 
 namespace capstan::nn {
 
-RnnCell::RnnCell(std::int64_t inputs, std::int64_t hidden, const RnnCellOptions& options, Rng& rng, Where where)
-    : activation_(options.activation) {
-  if (inputs < 1 || hidden < 1)
-    base::fail<ShapeError>(where, "RnnCell: ", inputs, " inputs and ", hidden,
+namespace {
+
+// --- weights ---
+
+/// Blocks of columns.
+template <class Options>
+constexpr std::int64_t kBlocks = std::is_same_v<Options, LstmOptions>  ? 4
+                                 : std::is_same_v<Options, GruOptions> ? 3
+                                                                       : 1;
+
+template <class Options>
+std::int64_t projection_of([[maybe_unused]] const Options& o) {
+  if constexpr (std::is_same_v<Options, LstmOptions>) return o.projection;
+  else return 0;
+}
+template <class Options>
+std::int64_t units_of(const Options& o) {
+  return projection_of(o) > 0 ? projection_of(o) : o.hidden;
+}
+
+template <class Options>
+const Options& checked(const char* layer, const Options& o, Where where) {
+  if (o.inputs < 1 || o.hidden < 1)
+    base::fail<ShapeError>(where, layer, ": ", o.inputs, " inputs and ", o.hidden,
                            " units were asked for; both must be >= 1.");
-  const TensorOptions type{options.dtype, cpu()};
-  wx = Parameter(options.input_init(Shape({inputs, hidden}), rng, type, where), where);
-  wh = Parameter(options.recurrent_init(Shape({hidden, hidden}), rng, type, where), where);
-  b = Parameter(options.bias_init(Shape({hidden}), rng, type, where), where);
+  if (o.layers < 1) base::fail<ShapeError>(where, layer, ": ", o.layers, " layers were asked for; one is the least.");
+  if (!(o.dropout >= 0 && o.dropout < 1))
+    base::fail<Error>(where, layer, ": dropout is ", o.dropout, "; it must be in [0, 1).");
+  if (projection_of(o) < 0)
+    base::fail<ShapeError>(where, layer, ": a projection to ", projection_of(o),
+                           " units was asked for; there must be 1 or more, or 0 for no projection.");
+  if constexpr (std::is_same_v<Options, LstmOptions>) {
+    if (!(o.forget_bias - o.forget_bias == 0))
+      base::fail<Error>(where, layer, ": forget_bias is ", o.forget_bias, "; it must be finite.");
+  }
+  if (!is_floating(o.dtype))
+    base::fail<DTypeError>(where, layer, ": the dtype is ", o.dtype, "; it must be a floating type.");
+  // no product of these overflows
+  static_cast<void>(Shape({o.inputs, kBlocks<Options>, o.hidden}, where));
+  static_cast<void>(Shape({o.bidirectional ? 2 : 1, units_of(o), kBlocks<Options>, o.hidden}, where));
+  return o;
 }
 
-std::pair<Tensor, RnnCell::State> RnnCell::operator()(const Tensor& x, const State& before, Where where) const {
-  const Tensor pre = add(linear(x, wx, b, where), matmul(before.h, wh, where), where);
-  const Tensor h = activation_ == Activation::relu ? relu(pre, where) : tanh(pre, where);
-  return {h, State{h}};
+template <class Options>
+detail::RecurrentPlan plan_of(const Options& o) {
+  return {.inputs = o.inputs,
+          .hidden = o.hidden,
+          .units = units_of(o),
+          .directions = o.bidirectional ? 2 : 1,
+          .dropout = o.dropout};
 }
 
-std::pair<Tensor, RnnCell::State> RnnCell::sequence(const Tensor& x, const State& before, Where where) const {
-  RnnResult result = rnn(x, before.h, wx, wh, b, activation_, where);
-  return {std::move(result.outputs), State{std::move(result.last)}};
+template <class Options>
+RecurrentDirection direction_of(const Options& o, std::int64_t inputs, Rng& rng, Where where) {
+  const TensorOptions type{o.dtype, cpu()};
+  const std::int64_t columns = kBlocks<Options> * o.hidden;
+  RecurrentDirection d;
+  d.wx = Parameter(o.input_init(Shape({inputs, columns}, where), rng, type, where), where);
+  d.wh = Parameter(o.recurrent_init(Shape({units_of(o), columns}, where), rng, type, where), where);
+  if constexpr (std::is_same_v<Options, LstmOptions>) {
+    if (o.projection > 0)
+      d.projection = Parameter(o.projection_init(Shape({o.hidden, o.projection}, where), rng, type, where), where);
+  }
+  if (!o.use_bias) return d;
+  Tensor start = o.bias_init(Shape({columns}, where), rng, type, where);
+  if constexpr (std::is_same_v<Options, LstmOptions>) {
+    Tensor forget = narrow(start, 0, o.hidden, o.hidden, where);
+    forget.assign(add(forget, o.forget_bias, where), where);
+  }
+  d.b = Parameter(std::move(start), where);
+  if constexpr (std::is_same_v<Options, GruOptions>) {
+    if (o.reset_after) d.bn = Parameter(o.bias_init(Shape({o.hidden}, where), rng, type, where), where);
+  }
+  return d;
 }
 
-RnnCell::State RnnCell::zero_state(std::int64_t batch, Where where) const {
-  return State{zeros(Shape({batch, wh.size(0)}, where), {wh.dtype(), wh.device()}, where)};
+template <class Options>
+std::vector<RecurrentLayer> layers_of(const char* layer, const Options& options, Rng& rng, Where where) {
+  const Options& o = checked(layer, options, where);
+  std::vector<RecurrentLayer> layers;
+  for (std::int64_t i = 0; i < o.layers; ++i) {
+    const std::int64_t inputs = i == 0 ? o.inputs : (o.bidirectional ? 2 : 1) * units_of(o);
+    RecurrentLayer& one = layers.emplace_back();
+    one.forward = direction_of(o, inputs, rng, where);
+    if (o.bidirectional) one.backward = direction_of(o, inputs, rng, where);
+  }
+  return layers;
 }
 
-namespace detail {
+// --- calls ---
 
-Tensor still_running(const Tensor& lengths, std::int64_t step, int rank, Where where) {
-  Tensor running = greater(lengths, step, where);
-  while (running.rank() < rank) running = expand_dims(running, -1, where);
-  return running;
+/// States of all layers and directions, or of one. c is undefined but for Lstm.
+struct States {
+  Tensor h, c;
+};
+struct Passed {
+  Tensor outputs;
+  States last;
+};
+
+/// What a call is made of, whichever layer it is of.
+struct Call {
+  const char* layer;
+  const detail::RecurrentPlan& plan;
+  const std::vector<RecurrentLayer>& layers;
+  Where where;
+
+  Shape shape_of_state(std::int64_t batch, std::int64_t units) const {
+    return Shape({static_cast<std::int64_t>(layers.size()) * plan.directions, batch, units}, where);
+  }
+
+  Tensor zeros_of(std::int64_t batch, std::int64_t units) const {
+    const Tensor& wh = layers.front().forward.wh;
+    return zeros(shape_of_state(batch, units), {wh.dtype(where), wh.device(where)}, where);
+  }
+
+  /// How many rows x has, which must fit the weights.
+  std::int64_t batch_of(const Tensor& x, bool time_major) const {
+    if (!x.defined()) base::fail<Error>(where, layer, ": the input is undefined; give it a value first.");
+    if (x.rank() != 3 || x.size(2) != plan.inputs)
+      base::fail<ShapeError>(where, layer, ": the input is ", x.shape(), "; it must be ",
+                             time_major ? "[time, batch, " : "[batch, time, ", plan.inputs, "].");
+    if (const DType own = layers.front().forward.wx.dtype(where); x.dtype() != own)
+      base::fail<DTypeError>(where, layer, ": the input is ", x.dtype(), " and the weights ", own,
+                             "; all must have one type.");
+    return x.size(time_major ? 1 : 0);
+  }
+
+  void check_state(const char* name, const Tensor& state, std::int64_t units, const Tensor& x,
+                   std::int64_t batch) const {
+    if (!state.defined())
+      base::fail<Error>(where, layer, ": ", name, " of the initial state is undefined; give it a value first.");
+    if (const Shape expected = shape_of_state(batch, units); state.shape() != expected)
+      base::fail<ShapeError>(where, layer, ": ", name, " of the initial state is ", state.shape(),
+                             "; with an input of ", x.shape(), " it must be ", expected,
+                             ", [layers * directions, batch, units].");
+  }
+
+  /// Layer after layer; `pass(input, states before, weights, options)` runs one direction of one.
+  template <class State, class Pass>
+  Passed run(const Tensor& x, const RecurrentOptions<State>& given, const States& start, Pass pass) const {
+    SequenceOptions options{.lengths = given.lengths, .time_major = given.time_major};
+    Tensor sequence = x;
+    std::vector<Tensor> last_h, last_c;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (i > 0 && plan.training && plan.dropout > 0)
+        sequence = dropout(sequence, 1 - plan.dropout, default_rng(), where);
+      std::vector<Tensor> outputs;
+      for (std::int64_t direction = 0; direction < plan.directions; ++direction) {
+        options.reverse = direction == 1;
+        const Position position(static_cast<std::int64_t>(last_h.size()), where);
+        const States before{start.h[position], start.c.defined() ? start.c[position] : Tensor()};
+        Passed one = pass(sequence, before, options.reverse ? layers[i].backward : layers[i].forward, options);
+        outputs.push_back(std::move(one.outputs));
+        last_h.push_back(std::move(one.last.h));
+        if (one.last.c.defined()) last_c.push_back(std::move(one.last.c));
+      }
+      sequence = outputs.size() == 1 ? std::move(outputs[0]) : concat(outputs, -1, where);
+    }
+    return {std::move(sequence), {stack(last_h, 0, where), last_c.empty() ? Tensor() : stack(last_c, 0, where)}};
+  }
+};
+
+}  // namespace
+
+// --- Rnn ---
+
+Rnn::Rnn(const RnnOptions& options, Rng& rng, Where where)
+    : layers(layers_of("Rnn", options, rng, where)), plan_(plan_of(options)), activation_(options.activation) {}
+
+Rnn::State Rnn::zero_state(std::int64_t batch, Where where) const {
+  return {Call{"Rnn", plan_, layers, where}.zeros_of(batch, plan_.units)};
 }
 
-void check_unroll(const Tensor& x, const Tensor& lengths, bool time_major, Where where) {
-  if (!x.defined()) base::fail<Error>(where, "unroll: the tensor is undefined; give it a value first.");
-  if (x.rank() < 2 || x.size(time_major ? 0 : 1) < 1)
-    base::fail<ShapeError>(where, "unroll: the input is ", x.shape(), "; it must be ",
-                           time_major ? "[time, batch, ...]" : "[batch, time, ...]", " with one step or more.");
-  if (!lengths.defined()) return;
-  if (lengths.dtype() != DType::int32 && lengths.dtype() != DType::int64)
-    base::fail<DTypeError>(where, "unroll: the lengths are ", lengths.dtype(), "; they must be int32 or int64.");
-  const std::int64_t batch = x.size(time_major ? 1 : 0);
-  if (lengths.rank() != 1 || lengths.size(0) != batch)
-    base::fail<ShapeError>(where, "unroll: the lengths are ", lengths.shape(), "; with an input of ", x.shape(),
-                           " they must be [", batch, "].");
+Rnn::Result Rnn::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
+  const Call call{"Rnn", plan_, layers, where};
+  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
+  call.check_state("h", start.h, plan_.units, x, batch);
+  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
+                        const SequenceOptions& sequence) -> Passed {
+    RnnResult one = rnn(input, before.h, {d.wx, d.wh, d.b}, activation_, sequence, where);
+    return {std::move(one.outputs), {std::move(one.last), Tensor()}};
+  };
+  Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
+  return {std::move(passed.outputs), {std::move(passed.last.h)}};
 }
 
-}  // namespace detail
+// --- Gru ---
+
+Gru::Gru(const GruOptions& options, Rng& rng, Where where)
+    : layers(layers_of("Gru", options, rng, where)), plan_(plan_of(options)), reset_after_(options.reset_after) {}
+
+Gru::State Gru::zero_state(std::int64_t batch, Where where) const {
+  return {Call{"Gru", plan_, layers, where}.zeros_of(batch, plan_.units)};
+}
+
+Gru::Result Gru::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
+  const Call call{"Gru", plan_, layers, where};
+  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
+  call.check_state("h", start.h, plan_.units, x, batch);
+  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
+                        const SequenceOptions& sequence) -> Passed {
+    RnnResult one = gru(input, before.h, {d.wx, d.wh, d.b, d.bn}, reset_after_, sequence, where);
+    return {std::move(one.outputs), {std::move(one.last), Tensor()}};
+  };
+  Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
+  return {std::move(passed.outputs), {std::move(passed.last.h)}};
+}
+
+// --- Lstm ---
+
+Lstm::Lstm(const LstmOptions& options, Rng& rng, Where where)
+    : layers(layers_of("Lstm", options, rng, where)), plan_(plan_of(options)) {}
+
+Lstm::State Lstm::zero_state(std::int64_t batch, Where where) const {
+  const Call call{"Lstm", plan_, layers, where};
+  return {call.zeros_of(batch, plan_.units), call.zeros_of(batch, plan_.hidden)};
+}
+
+Lstm::Result Lstm::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
+  const Call call{"Lstm", plan_, layers, where};
+  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
+  call.check_state("h", start.h, plan_.units, x, batch);
+  call.check_state("c", start.c, plan_.hidden, x, batch);
+  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
+                        const SequenceOptions& sequence) -> Passed {
+    LstmResult one = lstm(input, before.h, before.c, {d.wx, d.wh, d.b, d.projection}, sequence, where);
+    return {std::move(one.outputs), {std::move(one.last.h), std::move(one.last.c)}};
+  };
+  Passed passed = call.run(x, options, {start.h, start.c}, pass);
+  return {std::move(passed.outputs), {std::move(passed.last.h), std::move(passed.last.c)}};
+}
 
 }  // namespace capstan::nn

@@ -115,7 +115,7 @@ void run_cnn(Training& run) {
   run.expect(net.norm1.running_var, "buf.1.running_var", false);
 }
 
-// Gated cells, written out in operations: what they compute is not what is tested here, but the training around them.
+// Recurrent networks, whose two biases PyTorch trains by themselves: parameters in its layouts, around our operations.
 
 /// Parameters under PyTorch's names and in its layouts.
 struct Named {
@@ -141,26 +141,22 @@ struct Named {
   }
 };
 
-/// One layer and direction of torch.nn.LSTM or GRU: x [batch, time, in] to [batch, time, hidden].
-Tensor gated(const Named& net, const Tensor& x, const std::string& suffix, bool lstm) {
-  const std::int64_t hidden = net["rnn.weight_hh" + suffix].size(1);
-  Tensor h = zeros({x.size(0), hidden}, {DType::float64}), c = h;
-  Tensors outputs;
-  for (const Tensor& step : unstack(x, 1)) {
-    const Tensor from_x = net.linear_of(step, "rnn.weight_ih" + suffix, "rnn.bias_ih" + suffix);
-    const Tensor from_h = net.linear_of(h, "rnn.weight_hh" + suffix, "rnn.bias_hh" + suffix);
-    if (lstm) {
-      const Tensors gates = split(from_x + from_h, 4, 1);
-      c = sigmoid(gates[1]) * c + sigmoid(gates[0]) * tanh(gates[2]);
-      h = sigmoid(gates[3]) * tanh(c);
-    } else {
-      const Tensors a = split(from_x, 3, 1), b = split(from_h, 3, 1);
-      const Tensor z = sigmoid(a[1] + b[1]);
-      h = (1 - z) * tanh(a[2] + sigmoid(a[0] + b[0]) * b[2]) + z * h;
-    }
-    outputs.push_back(h);
-  }
-  return stack(outputs, 1);
+/// One layer and direction of torch.nn.LSTM: x [batch, time, in] to [batch, time, hidden].
+Tensor lstm_layer(const Named& net, const Tensor& x, const std::string& suffix, bool reverse) {
+  const Tensor& wh = net["rnn.weight_hh" + suffix];
+  const Tensor start = zeros({x.size(0), wh.size(1)}, {DType::float64});
+  const Tensor b = net["rnn.bias_ih" + suffix] + net["rnn.bias_hh" + suffix];
+  return lstm(x, start, start, {transpose(net["rnn.weight_ih" + suffix]), transpose(wh), b}, {.reverse = reverse})
+      .outputs;
+}
+
+/// The last state of torch.nn.GRU with one layer.
+Tensor gru_end(const Named& net, const Tensor& x) {
+  const Tensor& wh = net["rnn.weight_hh_l0"];
+  const Tensor start = zeros({x.size(0), wh.size(1)}, {DType::float64});
+  const Tensors of_x = split(net["rnn.bias_ih_l0"], 3), of_h = split(net["rnn.bias_hh_l0"], 3);
+  const Tensor b = concat({of_x[0] + of_h[0], of_x[1] + of_h[1], of_x[2]});
+  return gru(x, start, {transpose(net["rnn.weight_ih_l0"]), transpose(wh), b, of_h[2]}).last;
 }
 
 /// `loss` of the parameters, step by step.
@@ -187,7 +183,7 @@ void run_language_model(Training& run) {
   train_named(run, net, adam, [&] {
     Tensor h = embedding(words, net["emb.weight"]);
     for (const std::string layer : {"_l0", "_l1"})
-      h = concat({gated(net, h, layer, true), flip(gated(net, flip(h, 1), layer + "_reverse", true), 1)}, -1);
+      h = concat({lstm_layer(net, h, layer, false), lstm_layer(net, h, layer + "_reverse", true)}, -1);
     return mean(sparse_softmax_cross_entropy(net.linear_of(h, "out.weight", "out.bias"), next));
   });
 }
@@ -197,7 +193,7 @@ void run_regression(Training& run) {
   optim::RmsProp rms(net.parameters(), {.learning_rate = run.spec.at("config").at("lr").get<double>()});
   const Tensor x = run.stored("x0"), y = run.stored("y");
   train_named(run, net, rms, [&] {
-    const Tensor last = gated(net, x, "_l0", false).index({all, -1});
+    const Tensor last = gru_end(net, x);
     return mse_loss(net.linear_of(layer_norm(last, 1, net["ln.weight"], net["ln.bias"]), "out.weight", "out.bias"), y);
   });
 }

@@ -26,7 +26,10 @@ struct GradientCase {
   std::vector<capstan::Tensor> inputs;
 };
 
+std::vector<GradientCase> cell_gradient_cases();
+std::vector<GradientCase> cell_wrapper_gradient_cases();
 std::vector<GradientCase> convolution_gradient_cases();
+std::vector<GradientCase> ctc_gradient_cases();
 std::vector<GradientCase> elementwise_gradient_cases();
 std::vector<GradientCase> math_gradient_cases();
 std::vector<GradientCase> activation_gradient_cases();
@@ -37,14 +40,18 @@ std::vector<GradientCase> index_gradient_cases();
 std::vector<GradientCase> layer_gradient_cases();
 std::vector<GradientCase> linalg_gradient_cases();
 std::vector<GradientCase> losses_gradient_cases();
+std::vector<GradientCase> memory_attention_gradient_cases();
 std::vector<GradientCase> neural_gradient_cases();
 std::vector<GradientCase> normalization_gradient_cases();
 std::vector<GradientCase> rearranging_gradient_cases();
 std::vector<GradientCase> moments_gradient_cases();
 std::vector<GradientCase> order_gradient_cases();
 std::vector<GradientCase> pooling_gradient_cases();
+std::vector<GradientCase> recurrent_layer_gradient_cases();
 std::vector<GradientCase> resampling_gradient_cases();
+std::vector<GradientCase> sampled_gradient_cases();
 std::vector<GradientCase> training_gradient_cases();
+std::vector<GradientCase> unroll_gradient_cases();
 /// Every case of every list.
 std::vector<GradientCase> all_gradient_cases();
 /// Names of the functions that the headers of operations declare with tensors as their result; none if the headers are

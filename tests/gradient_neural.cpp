@@ -68,17 +68,21 @@ void add_recurrence(std::vector<GradientCase>& cases) {
       cases.push_back(
           {"rnn",
            usage,
-           [activation](const Tensors& in) { return rnn(in[0], in[1], in[2], in[3], in[4], activation).outputs; },
+           [activation](const Tensors& in) {
+             return rnn(in[0], in[1], {in[2], in[3], in[4]}, activation).outputs;
+           },
            {random({2, steps, 2}, 91), random({2, 3}, 92), random({2, 3}, 93), random({3, 3}, 94), random({3}, 95)}});
       cases.push_back(
           {"rnn",
            usage + ", only the last one used",
-           [activation](const Tensors& in) { return rnn(in[0], in[1], in[2], in[3], in[4], activation).last; },
+           [activation](const Tensors& in) {
+             return rnn(in[0], in[1], {in[2], in[3], in[4]}, activation).last;
+           },
            {random({2, steps, 2}, 96), random({2, 3}, 97), random({2, 3}, 98), random({3, 3}, 99), random({3}, 100)}});
       cases.push_back({"rnn",
                        usage + ", all and the last one used",
                        [activation](const Tensors& in) {
-                         const RnnResult h = rnn(in[0], in[1], in[2], in[3], in[4], activation);
+                         const RnnResult h = rnn(in[0], in[1], {in[2], in[3], in[4]}, activation);
                          return h.outputs * expand_dims(h.last, 1);
                        },
                        {random({2, steps, 2}, 101), random({2, 3}, 102), random({2, 3}, 103), random({3, 3}, 104),

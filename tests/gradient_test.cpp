@@ -21,17 +21,24 @@ void check_all(const std::vector<GradientCase>& cases) {
 std::vector<GradientCase> all_cases() {
   std::vector<GradientCase> list;
   for (const auto& part :
-       {convolution_gradient_cases(), elementwise_gradient_cases(), math_gradient_cases(), activation_gradient_cases(),
-        attention_gradient_cases(), reduction_gradient_cases(), shaping_gradient_cases(), index_gradient_cases(),
-        neural_gradient_cases(), rearranging_gradient_cases(), moments_gradient_cases(), order_gradient_cases(),
-        pooling_gradient_cases(), normalization_gradient_cases(), resampling_gradient_cases(), layer_gradient_cases(),
-        linalg_gradient_cases(), losses_gradient_cases(), training_gradient_cases()})
+       {cell_gradient_cases(),       cell_wrapper_gradient_cases(), convolution_gradient_cases(),
+        ctc_gradient_cases(),        elementwise_gradient_cases(),  math_gradient_cases(),
+        activation_gradient_cases(), attention_gradient_cases(),    memory_attention_gradient_cases(),
+        reduction_gradient_cases(),  shaping_gradient_cases(),      index_gradient_cases(),
+        neural_gradient_cases(),     rearranging_gradient_cases(),  moments_gradient_cases(),
+        order_gradient_cases(),      pooling_gradient_cases(),      normalization_gradient_cases(),
+        resampling_gradient_cases(), layer_gradient_cases(),        linalg_gradient_cases(),
+        losses_gradient_cases(),     sampled_gradient_cases(),      recurrent_layer_gradient_cases(),
+        training_gradient_cases(),   unroll_gradient_cases()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }
 
 // Operations whose result does not depend smoothly on a floating input.
-const std::set<std::string> without_gradient = {"all_of",
+const std::set<std::string> without_gradient = {"accidental_hits",
+                                                "log_uniform_candidates",
+                                                "uniform_candidates",
+                                                "all_of",
                                                 "any_of",
                                                 "argmax",
                                                 "argwhere",
@@ -71,6 +78,8 @@ const std::set<std::string> without_gradient = {"all_of",
                                                 "nextafter",
                                                 "alibi_bias",
                                                 "causal_mask",
+                                                "ctc_beam_search_decode",
+                                                "ctc_greedy_decode",
                                                 "sinusoidal_positions"};
 
 std::filesystem::path headers() {
@@ -82,10 +91,12 @@ std::set<std::string> declared_in(const std::filesystem::path& header) {
   std::set<std::string> names;
   std::ifstream in(header);
   for (std::string line; std::getline(in, line);)
-    for (const std::string prefix :
-         {"Tensor ", "std::vector<Tensor> ", "RnnResult ", "Moments ", "SortResult ", "TopkResult ", "KthResult ",
-          "ExtremeResult ", "UniqueResult ", "HistogramResult ", "SlogdetResult ", "LstsqResult ", "QrResult ",
-          "SvdResult ", "EighResult ", "AttentionResult ", "BatchNormResult ", "MaxPoolResult ", "ScaledResult "}) {
+    for (const std::string prefix : {"Tensor ",          "std::vector<Tensor> ", "Candidates ",      "CtcBeamResult ",
+                                     "CtcGreedyResult ", "RnnResult ",           "Moments ",         "SortResult ",
+                                     "TopkResult ",      "KthResult ",           "ExtremeResult ",   "UniqueResult ",
+                                     "HistogramResult ", "SlogdetResult ",       "LstsqResult ",     "QrResult ",
+                                     "SvdResult ",       "EighResult ",          "AttentionResult ", "BatchNormResult ",
+                                     "MaxPoolResult ",   "ScaledResult "}) {
       const std::size_t open = line.find('(');
       if (line.rfind(prefix, 0) == 0 && open != std::string::npos)
         names.insert(line.substr(prefix.size(), open - prefix.size()));
@@ -114,8 +125,17 @@ std::set<std::string> public_operations() {
 }
 }  // namespace tests
 
+TEST_CASE("gradients of recurrent cells match central differences twice", "[gradient]") {
+  check_all(cell_gradient_cases());
+}
+TEST_CASE("gradients of cells around cells match central differences twice", "[gradient]") {
+  check_all(cell_wrapper_gradient_cases());
+}
 TEST_CASE("gradients of convolutions match central differences twice", "[gradient]") {
   check_all(convolution_gradient_cases());
+}
+TEST_CASE("gradients of the loss of alignments match central differences twice", "[gradient]") {
+  check_all(ctc_gradient_cases());
 }
 TEST_CASE("gradients of elementwise operations match central differences twice", "[gradient]") {
   check_all(elementwise_gradient_cases());
@@ -147,6 +167,9 @@ TEST_CASE("gradients of products of elements and variances match central differe
 TEST_CASE("gradients of attention and transformers match central differences twice", "[gradient]") {
   check_all(attention_gradient_cases());
 }
+TEST_CASE("gradients of attention over a memory match central differences twice", "[gradient]") {
+  check_all(memory_attention_gradient_cases());
+}
 TEST_CASE("gradients of dropout, embeddings and other layers match central differences twice", "[gradient]") {
   check_all(layer_gradient_cases());
 }
@@ -163,6 +186,17 @@ TEST_CASE("gradients of pooling match central differences twice", "[gradient]") 
 TEST_CASE("gradients of losses match central differences twice", "[gradient]") { check_all(losses_gradient_cases()); }
 TEST_CASE("gradients of products, dropout and recurrence match central differences twice", "[gradient]") {
   check_all(neural_gradient_cases());
+}
+
+TEST_CASE("gradients of losses of sequences and of large vocabularies match central differences twice", "[gradient]") {
+  check_all(sampled_gradient_cases());
+}
+
+TEST_CASE("gradients of recurrent layers match central differences twice", "[gradient]") {
+  check_all(recurrent_layer_gradient_cases());
+}
+TEST_CASE("gradients of cells that are run over sequences match central differences twice", "[gradient]") {
+  check_all(unroll_gradient_cases());
 }
 
 TEST_CASE("gradients of clipping and of lists match central differences twice", "[gradient]") {

@@ -35,23 +35,6 @@ class Listed {
   Block inner_;
 };
 
-/// A cell of a user's own, with two states and no `sequence`.
-struct TwoStates {
-  struct State {
-    Tensor a, b;
-  };
-  Parameter w{Tensor{{0.5, -0.25}, {1.0, 0.75}}};
-
-  std::pair<Tensor, State> operator()(const Tensor& x, const State& s) {
-    const Tensor a = tanh(matmul(x, w) + s.b), b = s.a * 0.5 + x;
-    return {a - b, State{a, b}};
-  }
-  State zero_state(std::int64_t batch) const {
-    const TensorOptions options{.dtype = DType::float64};
-    return {zeros({batch, 2}, options), zeros({batch, 2}, options)};
-  }
-};
-
 template <class Model>
 std::vector<std::string> names_of(Model& model) {
   std::vector<std::string> names;
@@ -293,71 +276,6 @@ TEST_CASE("the fused sequence gives what its cell gives step by step, gradients 
     }
 }
 
-TEST_CASE("unroll runs a cell of one's own, both ways round", "[nn]") {
-  TwoStates cell;
-  const Tensor x = random_in(-1, 1, {3, 5, 2}, DType::float64, 116);
-  TwoStates::State s = cell.zero_state(3);
-  std::vector<Tensor> expected;
-  for (std::int64_t t = 0; t < 5; ++t) {
-    auto [output, after] = cell(x.index({all, t}), s);
-    expected.push_back(output);
-    s = after;
-  }
-  const auto [outputs, state] = nn::unroll(cell, x);
-  CHECK(same(outputs, stack(expected, 1)));
-  CHECK(same(state.a, s.a));
-  CHECK(same(state.b, s.b));
-  const auto [turned, same_state] = nn::unroll(cell, transpose(x, 0, 1), {.time_major = true});
-  CHECK(same(turned, stack(expected, 0)));
-  CHECK(same(same_state.b, s.b));
-}
-
-TEST_CASE("with lengths each row stops at its own, as if it were alone", "[nn]") {
-  TwoStates own;
-  nn::RnnCell rnn_cell = cell_of(Activation::tanh);
-  const auto check = [](auto& cell, const Tensor& x, auto state_of) {
-    const Tensor lengths = {4, 1, 5, 0};
-    const auto [outputs, state] = nn::unroll(cell, x, {.lengths = lengths});
-    for (std::int64_t row = 0; row < 4; ++row) {
-      const std::int64_t length = lengths.at<int>(row);
-      INFO("row " << row << " of length " << length);
-      CHECK(same(outputs[row].index({from(length)}), zeros_like(outputs[row].index({from(length)}))));
-      auto expected = cell.zero_state(1);
-      if (length > 0) {
-        const Tensor alone = x.index({range(row, row + 1), range(0, length)});
-        const auto [row_outputs, row_state] = nn::unroll(cell, alone);
-        CHECK(close(outputs[row].index({range(0, length)}), row_outputs[0], tolerance::roundings64));
-        expected = row_state;
-      }
-      CHECK(close(state_of(state)[row], state_of(expected)[0], tolerance::roundings64));
-    }
-  };
-  check(own, random_in(-1, 1, {4, 5, 2}, DType::float64, 117), [](const TwoStates::State& s) { return s.a; });
-  check(rnn_cell, random_in(-1, 1, {4, 5, 3}, DType::float64, 118), [](const nn::RnnCell::State& s) { return s.h; });
-}
-
-TEST_CASE("unroll carries a state from one piece of a sequence to the next", "[nn]") {
-  nn::RnnCell cell = cell_of(Activation::relu);
-  const Tensor x = random_in(-1, 1, {2, 6, 3}, DType::float64, 119);
-  const auto [whole, end] = nn::unroll(cell, x);
-  const auto [first, middle] = nn::unroll(cell, x.index({all, range(0, 2)}));
-  const auto [second, last] = nn::unroll(cell, x.index({all, from(2)}), {.initial_state = middle});
-  CHECK(close(concat({first, second}, 1), whole, tolerance::roundings64));
-  CHECK(close(last.h, end.h, tolerance::roundings64));
-}
-
-TEST_CASE("gradients flow through unroll with lengths, and not from steps past an end", "[nn]") {
-  TwoStates cell;
-  const Tensor x = random_in(-1, 1, {2, 4, 2}, DType::float64, 120);
-  GradientTape tape;
-  tape.watch(x);
-  const auto [outputs, state] = nn::unroll(cell, x, {.lengths = Tensor{4, 2}});
-  const auto [dx, dw] = tape.gradient(outputs, x, cell.w);
-  CHECK(same(dx[1].index({from(2)}), zeros({2, 2}, {.dtype = DType::float64})));
-  CHECK(number(sum(abs(dx[1].index({until(2)})))) > 0);
-  CHECK(dw.defined());
-}
-
 TEST_CASE("a fused sequence of many rows equals its steps, values and all five gradients", "[nn]") {
   constexpr std::int64_t batch = 150, time = 4, inputs = 3, hidden = 7;  // more rows than one block of the kernel
   Rng rng(5);
@@ -369,7 +287,7 @@ TEST_CASE("a fused sequence of many rows equals its steps, values and all five g
   for (const Activation activation : {Activation::tanh, Activation::relu}) {
     GradientTape fused, stepped;
     for (const Tensor& source : sources) fused.watch(source), stepped.watch(source);
-    const RnnResult all = rnn(x, h0, wx, wh, b, activation);
+    const RnnResult all = rnn(x, h0, {wx, wh, b}, activation);
     const Tensor fused_sum = sum(all.outputs * weight) + sum(square(all.last));
     std::vector<Tensor> states;
     Tensor h = h0;

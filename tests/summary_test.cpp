@@ -216,8 +216,11 @@ TEST_CASE("all that a cell does belongs to it, in one kernel or step by step", "
     nn::RnnCell cell{3, 4};
     nn::Linear out{4, 2};
     Tensor lengths;
+    bool in_steps = false;
     Tensor operator()(const Tensor& x) {
-      const auto [outputs, last] = nn::unroll(cell, x, {.lengths = lengths});
+      nn::UnrollOptions<nn::RnnCell::State> options{.lengths = lengths};
+      if (in_steps) options.on_step = [](std::int64_t, const Tensor&, const nn::RnnCell::State&) {};
+      const auto [outputs, last] = nn::unroll(cell, x, options);
       return out(last.h);
     }
   } model;
@@ -229,6 +232,7 @@ TEST_CASE("all that a cell does belongs to it, in one kernel or step by step", "
   CHECK(fused.rows[0].operations == 2 * 5 * (2 * 4 * (3 + 4) + 3 * 4));
   CHECK(fused.rows[0].calls == 1);
   model.lengths = Tensor{5, 3};
+  model.in_steps = true;
   const nn::Summary stepped = nn::summary(model, random({2, 5, 3}));
   CHECK(names_of(stepped) == std::vector<std::string>{"cell", "out"});
   CHECK(stepped.rows[0].calls == 5);

@@ -230,7 +230,7 @@ TEST_CASE("layers inside Sequential and cells inside unroll are named by the cal
   std::ostringstream text;
   text << tape;
   CHECK(text.str().find("layers.hpp") == std::string::npos);
-  CHECK(text.str().find("recurrent.hpp") == std::string::npos);
+  CHECK(text.str().find("unroll.hpp") == std::string::npos);
   CHECK(text.str().find("tape_edges_test.cpp") != std::string::npos);
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("recurrent sequences do not depend on the number of threads", "[thread
     check_independence("rnn", [&] {
       return gradients_of(
           [](const std::vector<Tensor>& in) {
-            return rnn(in[0], in[1], in[2], in[3], in[4], Activation::relu).outputs * 0.1;
+            return rnn(in[0], in[1], {in[2], in[3], in[4]}, Activation::relu).outputs * 0.1;
           },
           inputs);
     });

@@ -42,6 +42,14 @@ inline constexpr double decomposition64 = 1e-12;
 inline constexpr double product32 = 2e-6;
 inline constexpr double product64 = 1e-13;
 
+// Recurrent sequences against their steps, relative to the largest value: a product a step, through some twenty steps
+// and several layers and back.
+inline constexpr double sequence32 = 5e-5;
+inline constexpr double sequence64 = 1e-12;
+
+// Sums through two thousand steps, each of which rounds what there is so far by at most twice 1.1e-16.
+inline constexpr double chained64 = 1e-12;
+
 // Moments of random numbers, in standard errors: passes by chance all but once in 10^9 draws of the seed.
 inline constexpr double standard_errors = 6;
 // Kolmogorov and Smirnov's distance times sqrt(n): exceeded by chance with probability 2 exp(-2 * 2.8^2) = 3e-7.

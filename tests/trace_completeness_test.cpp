@@ -19,6 +19,7 @@ using Names = std::set<std::string>;
 /// Operations that are made of others, and what must show in their place, in one use or another.
 const std::map<std::string, Names>& made_of() {
   static const std::map<std::string, Names> parts = {
+      {"accidental_hits", {"equal", "logical_or"}},
       {"affine_grid", {"matmul"}},
       {"alibi_bias", {"abs", "mul"}},
       {"all_close", {"cast"}},
@@ -57,18 +58,19 @@ const std::map<std::string, Names>& made_of() {
       {"lp_pool3d", {"avg_pool3d", "pow"}},
       {"matrix_norm", {"vector_norm", "svd"}},
       {"matrix_power", {"matmul", "inverse"}},
-      {"maxout", {"reshape", "max"}},
       {"max_unpool1d", {"scatter"}},
       {"max_unpool2d", {"scatter"}},
       {"max_unpool3d", {"scatter"}},
+      {"maxout", {"reshape", "max"}},
       {"median", {"sort"}},
       {"meshgrid", {"broadcast_to"}},
       {"move_axis", {"permute"}},
       {"multi_margin_loss", {"pick", "relu"}},
       {"narrow", {"index"}},
-      {"nll_loss", {"pick"}},
+      {"nce_loss", {"embedding", "sigmoid_cross_entropy", "softplus"}},
       {"nchw_from_nhwc", {"permute"}},
       {"nhwc_from_nchw", {"permute"}},
+      {"nll_loss", {"pick"}},
       {"normalize", {"vector_norm", "div"}},
       {"outer", {"mul"}},
       {"pairwise_distance", {"vector_norm"}},
@@ -80,6 +82,7 @@ const std::map<std::string, Names>& made_of() {
       {"reverse_sequence", {"gather"}},
       {"roll", {"concat"}},
       {"rotary_embedding", {"gather", "mul"}},
+      {"sampled_softmax_loss", {"embedding", "log_softmax"}},
       {"segment_mean", {"segment_sum", "div"}},
       {"separable_conv2d", {"conv2d"}},
       {"sequence_mask", {"less"}},
@@ -96,6 +99,9 @@ const std::map<std::string, Names>& made_of() {
       {"transpose", {"permute"}},
       {"triplet_margin_loss", {"vector_norm"}},
       {"unflatten", {"reshape"}},
+      {"unroll", {}},
+      {"unroll_bidirectional", {"concat"}},
+      {"unroll_stacked_bidirectional", {"concat"}},
       {"unstack", {"index"}},
       {"vecdot", {"mul", "sum"}},
   };
@@ -155,6 +161,10 @@ std::string misplaced(const std::vector<Line>& lines) {
 std::vector<std::pair<std::string, Call>> other_uses() {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}}, flags = {{true, false}, {false, true}}, integers = {1, 0};
   return {
+      {"accidental_hits",
+       [=] {
+         accidental_hits(Tensor{{1, 0}}, integers);
+       }},
       {"alibi_bias", [=] { alibi_bias(2, 3, 3); }},
       {"all_close", [=] { all_close(x, x); }},
       {"all_of", [=] { all_of(flags); }},
@@ -174,6 +184,8 @@ std::vector<std::pair<std::string, Call>> other_uses() {
       {"bucketize", [=] { bucketize(x, x[0]); }},
       {"causal_mask", [=] { causal_mask(2, 3); }},
       {"count_nonzero", [=] { count_nonzero(x); }},
+      {"ctc_beam_search_decode", [=] { ctc_beam_search_decode(expand_dims(x, 0)); }},
+      {"ctc_greedy_decode", [=] { ctc_greedy_decode(expand_dims(x, 0)); }},
       {"equal", [=] { equal(x, x); }},
       {"greater", [=] { greater(x, x); }},
       {"greater_equal", [=] { greater_equal(x, 1); }},
@@ -184,6 +196,10 @@ std::vector<std::pair<std::string, Call>> other_uses() {
       {"isnan", [=] { isnan(x); }},
       {"less", [=] { less(x, x); }},
       {"less_equal", [=] { less_equal(x, 1); }},
+      {"log_uniform_candidates",
+       [=] {
+         log_uniform_candidates(Tensor{{1, 0}}, 2, 3);
+       }},
       {"logical_and", [=] { logical_and(flags, flags); }},
       {"logical_not", [=] { logical_not(flags); }},
       {"logical_or", [=] { logical_or(flags, flags); }},
@@ -196,6 +212,10 @@ std::vector<std::pair<std::string, Call>> other_uses() {
       {"searchsorted", [=] { searchsorted(x[0], x); }},
       {"sequence_mask", [=] { sequence_mask(integers); }},
       {"sinusoidal_positions", [=] { sinusoidal_positions(3, 4); }},
+      {"uniform_candidates",
+       [=] {
+         uniform_candidates(Tensor{{1, 0}}, 2, 3);
+       }},
       {"unique", [=] { unique(x); }},
       {"unique_all", [=] { unique_all(x); }},
   };

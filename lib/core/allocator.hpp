@@ -18,11 +18,13 @@ template <class T>
 class Scratch {
  public:
   Scratch(std::int64_t count, Where where)
-      : bytes_(count * static_cast<std::int64_t>(sizeof(T))), data_(static_cast<T*>(allocate(bytes_, where))) {}
+      : bytes_(count * static_cast<std::int64_t>(sizeof(T))),
+        data_(count == 0 ? nullptr : static_cast<T*>(allocate(bytes_, where))) {}
   ~Scratch() { deallocate(data_, bytes_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   T* data() noexcept { return data_; }
+  const T* data() const noexcept { return data_; }
   T& operator[](std::int64_t i) noexcept { return data_[i]; }
 
  private:

@@ -38,6 +38,37 @@ struct RnnBackward {
   bool relu;
 };
 
+enum class RecurrentKind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
+
+/// A whole recurrent sequence, with the weights of ops/recurrent.hpp. x and the outputs are [batch, time, ...] with any
+/// strides but contiguous last axes; all else is contiguous. gru's reset gate comes behind the product. A single step
+/// may be without its axis.
+struct RecurrentTask {
+  RecurrentKind kind;
+  bool reverse;
+  const TensorImpl &x, &h0;
+  const TensorImpl* c0;  // lstm
+  const TensorImpl &wx, &wh;
+  const TensorImpl *b, *bn, *projection;  // may be null
+  const std::int64_t* lengths;            // on the host, each in 0..time; null for time
+};
+/// gates and the states that steps begin with are kept for the gradient, in an order of the backend's own: `lines` rows
+/// of gates * hidden and of the states' widths, where lines is the number of all steps. Null if nobody needs them; the
+/// states are not kept for a single step without lengths.
+struct RecurrentResults {
+  TensorImpl* outputs;  // may be null
+  TensorImpl& h;
+  TensorImpl* c;
+  TensorImpl *gates, *entering_h, *entering_c;
+};
+/// The gradients given, null if there are none, and those to be made, null if nobody needs them.
+struct RecurrentGradients {
+  const TensorImpl& gates;
+  const TensorImpl *entering_h, *entering_c;
+  const TensorImpl *outputs, *last_h, *last_c;
+  TensorImpl *x, *h0, *c0, *wx, *wh, *b, *bn, *projection;
+};
+
 /// Elements that are kept become scale * x + shift, the others `dropped`. Each decision is one of `draw`, bernoulli's
 /// with a probability below 1, and holds for `group` elements side by side.
 struct DropoutTask {
@@ -108,6 +139,21 @@ struct PoolTask {
 struct ResponseNorm {
   std::int64_t size;
   double alpha, beta, k;
+};
+
+/// Sequences of classes: log-probabilities x [batch, time, classes] in float32 or float64 and any strides, of which the
+/// first steps[b] count. The labels of sequence b are labels[bounds[b]] to labels[bounds[b + 1] - 1]; none of them is
+/// the blank. All int64 and contiguous.
+struct CtcTask {
+  const TensorImpl &x, &steps, &labels, &bounds;
+  std::int64_t blank;
+  bool zero_infinity;  // infinite losses are 0
+};
+struct CtcDecodeTask {
+  const TensorImpl &x, &steps;
+  std::int64_t blank;
+  bool merge_repeated = true;  // greedy
+  std::int64_t beams = 1;
 };
 
 struct Backend {
@@ -311,6 +357,15 @@ struct Backend {
   // x and labels [rows, classes], contiguous; a -1 ends the labels of a row. `slope`, the derivative, may be null
   void (*multilabel_margin)(const TensorImpl& x, const TensorImpl& labels, TensorImpl& out, TensorImpl* slope);
 
+  // connectionist temporal classification: losses [batch]; and from their gradient, contiguous, that for x, into a
+  // tensor like x of any strides
+  void (*ctc_loss)(const CtcTask& task, TensorImpl& losses);
+  void (*ctc_loss_backward)(const CtcTask& task, const TensorImpl& grad, TensorImpl& out);
+  // decoders: int64 tokens [batch, time] and lengths [batch], scores [batch] of x's type; the second with an axis of
+  // paths behind the batch. -1 stands behind the last token
+  void (*ctc_greedy)(const CtcDecodeTask& task, TensorImpl& tokens, TensorImpl& lengths, TensorImpl& scores);
+  void (*ctc_beam_search)(const CtcDecodeTask& task, TensorImpl& tokens, TensorImpl& lengths, TensorImpl& scores);
+
   // rows of table [rows, width] added up: row b of out is the sum, or the mean, of weights[i] * table[indices[i]] for
   // bounds[b] <= i < bounds[b + 1], but for indices that equal `padding`. All contiguous; indices [n], in range; bounds
   // int64; weights [n] or null. Any floating type
@@ -324,6 +379,8 @@ struct Backend {
 
   void (*rnn_forward)(const RnnForward& task, TensorImpl& out);
   void (*rnn_backward)(const RnnBackward& task);
+  void (*recurrent_forward)(const RecurrentTask& task, const RecurrentResults& out);
+  void (*recurrent_backward)(const RecurrentTask& task, const RecurrentGradients& to);
 
   // out [..., queries, values], the last axis contiguous; statistics [..., queries, 2] for the way back
   void (*attention)(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics);

@@ -92,6 +92,12 @@ BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v);
 // embedding.cpp
 void embedding_bag(const TensorImpl& table, const TensorImpl& indices, const TensorImpl& bounds,
                    const TensorImpl* weights, std::int64_t padding, bool mean, TensorImpl& out);
+// ctc.cpp
+void ctc_loss(const core::CtcTask& task, TensorImpl& losses);
+void ctc_loss_backward(const core::CtcTask& task, const TensorImpl& grad, TensorImpl& out);
+void ctc_greedy(const core::CtcDecodeTask& task, TensorImpl& tokens, TensorImpl& lengths, TensorImpl& scores);
+// ctc_beam_search.cpp
+void ctc_beam_search(const core::CtcDecodeTask& task, TensorImpl& tokens, TensorImpl& lengths, TensorImpl& scores);
 // dropout.cpp
 void dropout(const core::DropoutTask& task, const TensorImpl& x, TensorImpl& kept, TensorImpl& out);
 void keep(const TensorImpl& kept, std::int64_t group, double scale, const TensorImpl& x, TensorImpl& out);
@@ -164,6 +170,9 @@ void response_norm_backward(const ResponseNorm& norm, const TensorImpl& grad, co
 // rnn.cpp
 void rnn_forward(const RnnForward& task, TensorImpl& out);
 void rnn_backward(const RnnBackward& task);
+// recurrent_forward.cpp, recurrent_backward.cpp
+void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentResults& out);
+void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGradients& to);
 // attention.cpp
 void attention(const core::AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
 void attention_backward(const core::AttentionTask& task, const core::AttentionGradients& gradients);

@@ -9,27 +9,22 @@
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/blas.hpp"
 #include "lib/cpu/iterate.hpp"
+#include "lib/cpu/multiply.hpp"
 #include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
-namespace {
 
-/// One matrix: elements at data[i * row + j * column].
-template <class T>
-struct Matrix {
-  T* data;
-  std::int64_t row, column;
-};
+void require_blas_sizes(const char* op, std::initializer_list<std::int64_t> sizes) {
+  for (const std::int64_t size : sizes)
+    if (size > INT32_MAX)
+      base::fail<BackendError>(Where::current(), op, ": size or stride ", size,
+                               " exceeds what OpenBLAS takes; it must be below 2^31.");
+}
+
+namespace {
 
 /// Sizes were checked by `require_blas_sizes`.
 int blas_int(std::int64_t size) { return static_cast<int>(size); }
-
-void require_blas_sizes(std::initializer_list<std::int64_t> sizes) {
-  for (const std::int64_t size : sizes)
-    if (size > INT32_MAX)
-      base::fail<BackendError>(Where::current(), "matmul: size or stride ", size,
-                               " exceeds what OpenBLAS takes; it must be below 2^31.");
-}
 
 // Row-major C = A B is column-major C^T = B^T A^T, so the operands change places. Asked in row-major terms, OpenBLAS
 // takes another path for some shapes, which is slower and rounds differently from its usual one.
@@ -63,23 +58,25 @@ bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 
 /// Multiplications worth a thread; OpenBLAS adds up smaller products differently.
 constexpr std::int64_t kBlasGrain = 1 << 21;
 
+}  // namespace
+
 template <class T>
-void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t m, std::int64_t n, std::int64_t k,
-              bool accumulate) {
+void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
+              std::int64_t n, std::int64_t k, bool accumulate) {
   if (m == 0 || n == 0) return;
   if (k == 0) {
-    if (!accumulate) std::fill(c, c + m * n, T(0));
+    for (std::int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T(0));
     return;
   }
   if (is_small(m, n, k) && b.column == 1) {
     constexpr std::int64_t kRows = 24;             // a multiple of the kernel's rows
     constexpr std::int64_t kSmallGrain = 1 << 21;  // multiplications worth a thread
-    base::parallel_for(
-        (m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1, [&](std::int64_t begin, std::int64_t end) {
-          const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
-          simd().of<T>().small_gemm(
-              {a.data + first * a.row, a.row, a.column, b.data, b.row, c + first * n, n, rows, n, k, accumulate});
-        });
+    base::parallel_for((m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
+                         simd().of<T>().small_gemm({a.data + first * a.row, a.row, a.column, b.data, b.row,
+                                                    c + first * c_row, c_row, rows, n, k, accumulate});
+                       });
     return;
   }
   hold_blas_to_one_thread();
@@ -96,11 +93,18 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
       const std::int64_t first = blocks * part / parts * kEdge;
       const std::int64_t count = (part + 1 == parts ? size : blocks * (part + 1) / parts * kEdge) - first;
       if (by_rows)
-        blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * n, n, count, n, k, accumulate);
-      else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, n, m, count, k, accumulate);
+        blas_gemm<T>({a.data + first * a.row, a.row, a.column}, b, c + first * c_row, c_row, count, n, k, accumulate);
+      else blas_gemm<T>(a, {b.data + first * b.column, b.row, b.column}, c + first, c_row, m, count, k, accumulate);
     }
   });
 }
+
+template void multiply(const Matrix<const float>&, const Matrix<const float>&, float*, std::int64_t, std::int64_t,
+                       std::int64_t, std::int64_t, bool);
+template void multiply(const Matrix<const double>&, const Matrix<const double>&, double*, std::int64_t, std::int64_t,
+                       std::int64_t, std::int64_t, bool);
+
+namespace {
 
 /// The operand itself if it can be multiplied as it stands, else a contiguous copy.
 Tensor usable(const TensorImpl& x, bool needs_unit_columns) {
@@ -133,14 +137,14 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
   const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
   const Tensor left = usable(a, false), right = usable(b, is_small(m, n, k));
   const TensorImpl &x = *left.impl(), &y = *right.impl();
-  require_blas_sizes(
-      {m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2], y.strides[y.rank() - 1]});
+  require_blas_sizes("matmul", {m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2],
+                                y.strides[y.rank() - 1]});
   const std::int64_t batch = out.numel() / (m * n);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     const auto one = [&](std::int64_t i) {
       const Matrix<const T> ma{x.as<T>() + batch_offset(x, out, i), x.strides[x.rank() - 2], x.strides[x.rank() - 1]};
       const Matrix<const T> mb{y.as<T>() + batch_offset(y, out, i), y.strides[y.rank() - 2], y.strides[y.rank() - 1]};
-      multiply<T>(ma, mb, out.as<T>() + i * m * n, m, n, k, accumulate);
+      multiply<T>(ma, mb, out.as<T>() + i * m * n, n, m, n, k, accumulate);
     };
     // few but large products are split one by one, others among the threads
     const bool split_each = batch < threads() && m * n * k >= 2 * kBlasGrain;

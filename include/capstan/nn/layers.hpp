@@ -6,7 +6,7 @@
 #include <capstan/nn/dropout.hpp>
 #include <capstan/nn/init.hpp>
 #include <capstan/nn/module.hpp>
-#include <capstan/ops/neural.hpp>
+#include <capstan/ops/dropout.hpp>
 #include <capstan/ops/shaping.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {

@@ -1,139 +1,193 @@
 #pragma once
-// Recurrent cells and running them over sequences.
+// Recurrent layers over whole sequences: one operation for each layer and direction.
 //
-// A cell is any type with
-//     struct State { Tensor ...; };                                      one or more tensors [batch, ...]
-//     std::pair<Tensor, State> operator()(const Tensor& x, const State& s);     one step: x [batch, inputs]
-//     State zero_state(std::int64_t batch) const;
-// It may also offer `std::pair<Tensor, State> sequence(const Tensor& x, const State& s)`, x [batch, time, inputs], with
-// the same results for a whole sequence; `unroll` uses it where it can.
+// They give what the cells of nn/cells.hpp give step by step, to rounding, forward and backward and for gradients of
+// gradients: see ops/recurrent.hpp. `units` are hidden, or those of the projection if there is one; `directions` are 2
+// if bidirectional, else 1.
+//
+// Shapes   x [batch, time, inputs]; outputs, those of the last layer, [batch, time, directions * units], forward units
+//          first; both [time, batch, ...] with `time_major`
+// States   [layers * directions, batch, units], in PyTorch's order: layer 0 forward, layer 0 backward, layer 1 forward,
+//          ... The next batch goes on from them by `.initial_state`, without gradients into the one before if that is
+//          stop_gradient(state)
+// Lengths  rows with fewer steps: outputs past a row's end are 0, its state stops at its last valid step, a backward
+//          direction begins there, and what x has behind it, even NaN, reaches no value and no gradient
+// Dropout  in training, on what a layer hands to the next, from the calling thread's default generator. Not behind the
+//          last layer, and not on states: as in PyTorch
+// Types    one floating type for inputs, states and weights
+// Start    the initializers are told the fans of the whole matrix, [inputs, 4 * hidden] for instance, as in TensorFlow.
+//          PyTorch's start is init::uniform(-r, r) for all of them, with r = 1 / sqrt(hidden)
+// Throws   constructors  ShapeError for sizes, Error for other options out of range, DTypeError for the type
+//          calls         ShapeError, DTypeError, DeviceError; IndexError for lengths outside 0..time; Error for what is
+//                        undefined
+// From PyTorch: wx, wh and projection are the transposes of weight_ih, weight_hh and weight_hr, b is bias_ih + bias_hh;
+// for Gru see GruWeights in ops/recurrent.hpp.
+// Defined in nn/recurrent.cpp.
 #include <optional>
-#include <utility>
 #include <vector>
 
+#include <capstan/nn/fields.hpp>
 #include <capstan/nn/init.hpp>
-#include <capstan/nn/module.hpp>
-#include <capstan/ops/elementwise.hpp>
-#include <capstan/ops/neural.hpp>
-#include <capstan/ops/shaping.hpp>
+#include <capstan/ops/recurrent.hpp>
+#include <capstan/parameter.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
 namespace nn {
 
-struct RnnCellOptions {
-  Activation activation = Activation::tanh;
-  Initializer input_init = init::glorot_uniform();
-  Initializer recurrent_init = init::glorot_uniform();
-  Initializer bias_init = init::zeros();
-  DType dtype = DType::float32;
-};
-
-/// h' = activation(x @ wx + h @ wh + b); the output is h' too. Elman 1990.
-///
-/// Shapes  x [batch, inputs]; h [batch, hidden]; wx [inputs, hidden]; wh [hidden, hidden]; b [hidden]
-class RnnCell {
- public:
-  struct State {
-    Tensor h;
-  };
-  RnnCell(std::int64_t inputs, std::int64_t hidden, const RnnCellOptions& options = {}, Rng& rng = default_rng(),
-          Where where = Where::current());
-
-  std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where = Where::current()) const;
-  std::pair<Tensor, State> sequence(const Tensor& x, const State& before, Where where = Where::current()) const;
-  State zero_state(std::int64_t batch, Where where = Where::current()) const;
-
+/// What belongs to one direction of one layer, as ops/recurrent.hpp has it; undefined what the layer does without.
+struct RecurrentDirection {
   Parameter wx, wh, b;
-  CAPSTAN_FIELDS(wx, wh, b);
-
- private:
-  Activation activation_;
+  Parameter bn;          ///< Gru with `reset_after`
+  Parameter projection;  ///< Lstm with a projection
+  CAPSTAN_FIELDS(wx, wh, b, bn, projection);
 };
 
+/// `layers.0.forward.wx` is the name of a parameter.
+struct RecurrentLayer {
+  RecurrentDirection forward, backward;  ///< without parameters in `backward` if there is one direction
+  CAPSTAN_FIELDS(forward, backward);
+};
+
+/// How a sequence is run. State is the layer's.
 template <class State>
-struct UnrollOptions {
-  Tensor lengths = {};                      ///< [batch] int32 or int64: valid steps of each row; undefined for all
+struct RecurrentOptions {
+  Tensor lengths = {};                      ///< [batch] int32 or int64 in 0..time; undefined for all steps of all rows
   std::optional<State> initial_state = {};  ///< `zero_state` if absent
-  bool time_major = false;                  ///< input and output are [time, batch, ...] instead of [batch, time, ...]
+  bool time_major = false;                  ///< x and the outputs are [time, batch, ...] instead of [batch, time, ...]
 };
 
 namespace detail {
-
-/// A condition of `rank` axes: true for rows that are still running at `step`.
-Tensor still_running(const Tensor& lengths, std::int64_t step, int rank, Where where);
-/// Throws ShapeError or DTypeError unless x is [batch, time, ...] with time >= 1, and lengths fit it.
-void check_unroll(const Tensor& x, const Tensor& lengths, bool time_major, Where where);
-
-/// For every tensor of a state: where(running, after, before).
-template <class State>
-State select_state(const Tensor& lengths, std::int64_t step, State& after, State& before, Where where) {
-  State result = after;
-  auto to = tie_fields(result);
-  auto from = tie_fields(before);
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    ((std::get<I>(to) = capstan::where(still_running(lengths, step, std::get<I>(to).rank(), where), std::get<I>(to),
-                                       std::get<I>(from), where)),
-     ...);
-  }
-  (std::make_index_sequence<std::tuple_size_v<decltype(to)>>{});
-  return result;
-}
-
-template <class Cell>
-concept RunsSequences = requires(Cell& cell, const Tensor& x, const typename Cell::State& s, Where w) {
-  cell.sequence(x, s, w);
+/// What the layers below keep besides their weights.
+struct RecurrentPlan {
+  std::int64_t inputs, hidden, units, directions;
+  double dropout;
+  bool training = true;
 };
-
-/// One step of a cell; a cell that takes a place is told the caller's.
-template <class Cell>
-auto step(Cell& cell, const Tensor& x, const typename Cell::State& state, Where where) {
-  if constexpr (requires { cell(x, state, where); }) return cell(x, state, where);
-  else return cell(x, state);
-}
-
-/// The state before the first step, likewise.
-template <class Cell>
-typename Cell::State first_state(Cell& cell, std::int64_t batch, Where where) {
-  if constexpr (requires { cell.zero_state(batch, where); }) return cell.zero_state(batch, where);
-  else return cell.zero_state(batch);
-}
-
 }  // namespace detail
 
-/// Runs a cell over a sequence: [batch, time, ...] -> (outputs [batch, time, ...], final state).
+struct RnnOptions {
+  std::int64_t inputs = 0;  ///< features of a step, >= 1
+  std::int64_t hidden = 0;  ///< units, >= 1
+  std::int64_t layers = 1;  ///< >= 1; all but the first read the outputs of the one before
+  bool bidirectional = false;
+  double dropout = 0;  ///< probability that a value is dropped between layers, in [0, 1)
+  Activation activation = Activation::tanh;
+  bool use_bias = true;
+  Initializer input_init = init::glorot_uniform();      ///< of wx
+  Initializer recurrent_init = init::glorot_uniform();  ///< of wh
+  Initializer bias_init = init::zeros();                ///< of b
+  DType dtype = DType::float32;
+};
+
+/// h' = activation(x @ wx + h @ wh + b): `rnn`.
+class Rnn {
+ public:
+  struct State {
+    Tensor h;  ///< [layers * directions, batch, hidden]
+  };
+  struct Result {
+    Tensor outputs;
+    State state;  ///< after the last steps
+  };
+  explicit Rnn(const RnnOptions& options, Rng& rng = default_rng(), Where where = Where::current());
+
+  Result operator()(const Tensor& x, const RecurrentOptions<State>& options = {}, Where where = Where::current()) const;
+  State zero_state(std::int64_t batch, Where where = Where::current()) const;
+  void set_training(bool training) noexcept { plan_.training = training; }
+  bool training() const noexcept { return plan_.training; }
+
+  std::vector<RecurrentLayer> layers;
+  CAPSTAN_FIELDS(layers);
+
+ private:
+  detail::RecurrentPlan plan_;
+  Activation activation_;
+};
+
+struct GruOptions {
+  std::int64_t inputs = 0;  ///< features of a step, >= 1
+  std::int64_t hidden = 0;  ///< units, >= 1
+  std::int64_t layers = 1;  ///< >= 1; all but the first read the outputs of the one before
+  bool bidirectional = false;
+  double dropout = 0;       ///< probability that a value is dropped between layers, in [0, 1)
+  bool reset_after = true;  ///< the reset gate multiplies h @ wh + bn (cuDNN, PyTorch), not h (classic TensorFlow)
+  bool use_bias = true;
+  Initializer input_init = init::glorot_uniform();      ///< of wx
+  Initializer recurrent_init = init::glorot_uniform();  ///< of wh
+  Initializer bias_init = init::zeros();                ///< of b and bn
+  DType dtype = DType::float32;
+};
+
+/// Gated recurrent units, blocks r, z, n: `gru`. Cho et al. 2014.
+class Gru {
+ public:
+  struct State {
+    Tensor h;  ///< [layers * directions, batch, hidden]
+  };
+  struct Result {
+    Tensor outputs;
+    State state;  ///< after the last steps
+  };
+  explicit Gru(const GruOptions& options, Rng& rng = default_rng(), Where where = Where::current());
+
+  Result operator()(const Tensor& x, const RecurrentOptions<State>& options = {}, Where where = Where::current()) const;
+  State zero_state(std::int64_t batch, Where where = Where::current()) const;
+  void set_training(bool training) noexcept { plan_.training = training; }
+  bool training() const noexcept { return plan_.training; }
+
+  std::vector<RecurrentLayer> layers;
+  CAPSTAN_FIELDS(layers);
+
+ private:
+  detail::RecurrentPlan plan_;
+  bool reset_after_;
+};
+
+struct LstmOptions {
+  std::int64_t inputs = 0;  ///< features of a step, >= 1
+  std::int64_t hidden = 0;  ///< units, >= 1
+  std::int64_t layers = 1;  ///< >= 1; all but the first read the outputs of the one before
+  bool bidirectional = false;
+  double dropout = 0;           ///< probability that a value is dropped between layers, in [0, 1)
+  std::int64_t projection = 0;  ///< units of the outputs and of h; 0: `hidden`, without a projection
+  double forget_bias = 1;       ///< how much higher the forget block of b starts
+  bool use_bias = true;
+  Initializer input_init = init::glorot_uniform();       ///< of wx
+  Initializer recurrent_init = init::glorot_uniform();   ///< of wh
+  Initializer projection_init = init::glorot_uniform();  ///< of the projection
+  Initializer bias_init = init::zeros();                 ///< of b
+  DType dtype = DType::float32;
+};
+
+/// Long short-term memory, blocks i, f, g, o, with a projection or without: `lstm`. Hochreiter and Schmidhuber 1997;
+/// Gers et al. 2000; Sak et al. 2014.
 ///
-/// With `lengths`, outputs past a row's end are zero and its state stops at its last valid step.
-/// Throws  ShapeError  x has fewer than two axes or no steps; lengths are not [batch]     DTypeError  lengths not integer
-template <class Cell>
-std::pair<Tensor, typename Cell::State> unroll(Cell& cell, const Tensor& x,
-                                               const UnrollOptions<typename Cell::State>& options = {},
-                                               Where where = Where::current()) {
-  detail::check_unroll(x, options.lengths, options.time_major, where);
-  const int time_axis = options.time_major ? 0 : 1;
-  typename Cell::State state =
-      options.initial_state ? *options.initial_state : detail::first_state(cell, x.size(1 - time_axis), where);
-  if constexpr (detail::RunsSequences<Cell>) {
-    if (!options.lengths.defined()) {
-      if (!options.time_major) return cell.sequence(x, state, where);
-      auto [outputs, last] = cell.sequence(transpose(x, 0, 1, where), state, where);
-      return {transpose(outputs, 0, 1, where), std::move(last)};
-    }
-  }
-  const std::vector<Tensor> steps = unstack(x, time_axis, where);
-  std::vector<Tensor> outputs;
-  outputs.reserve(steps.size());
-  for (std::size_t t = 0; t < steps.size(); ++t) {
-    auto [output, after] = detail::step(cell, steps[t], state, where);
-    if (options.lengths.defined()) {
-      const auto step = static_cast<std::int64_t>(t);
-      output = capstan::where(detail::still_running(options.lengths, step, output.rank(), where), output, 0, where);
-      after = detail::select_state(options.lengths, step, after, state, where);
-    }
-    outputs.push_back(std::move(output));
-    state = std::move(after);
-  }
-  return {stack(outputs, time_axis, where), std::move(state)};
-}
+///   nn::Lstm lstm{{.inputs = 200, .hidden = 200, .layers = 2, .dropout = 0.5}};
+///   auto [outputs, state] = lstm(x, {.lengths = lengths});
+///   auto [more, last] = lstm(next, {.initial_state = stop_gradient(state)});
+class Lstm {
+ public:
+  struct State {
+    Tensor h;  ///< [layers * directions, batch, units]
+    Tensor c;  ///< [layers * directions, batch, hidden]
+  };
+  struct Result {
+    Tensor outputs;
+    State state;  ///< after the last steps
+  };
+  explicit Lstm(const LstmOptions& options, Rng& rng = default_rng(), Where where = Where::current());
+
+  Result operator()(const Tensor& x, const RecurrentOptions<State>& options = {}, Where where = Where::current()) const;
+  State zero_state(std::int64_t batch, Where where = Where::current()) const;
+  void set_training(bool training) noexcept { plan_.training = training; }
+  bool training() const noexcept { return plan_.training; }
+
+  std::vector<RecurrentLayer> layers;
+  CAPSTAN_FIELDS(layers);
+
+ private:
+  detail::RecurrentPlan plan_;
+};
 
 }  // namespace nn
 }  // namespace capstan

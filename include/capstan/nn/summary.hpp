@@ -73,7 +73,8 @@ class SummaryRun {
 ///               product      2 * results * inner size; linear adds results for the bias
 ///               attention    scores * (2*features + 2*value features + 5), scores = batch * heads * queries * keys; one
 ///                            more each with a floating mask
-///               rnn          batch * time * (2*hidden*(inputs + hidden) + 3*hidden)
+///               recurrence   batch * time * (2*columns of wx*(inputs + units) + 2*hidden*units with a projection
+///                            + 3*hidden for rnn, 15*hidden for gru, 17*hidden for lstm), padding included
 ///               norms        6 for an element (mean 1, variance 3, result 2), rms 3, with given statistics 2; one more
 ///                            each for weight and bias
 ///               pooling      one for each element of each window

@@ -36,6 +36,36 @@ template <class T> struct RnnRows {
   T *pre, *carry;             // backward: scratch [rows, hidden] each
 };
 
+/// Where the rows of one step of a recurrent sequence leave a state: the first `carry` of them in `next`, for the step
+/// that follows, the others in `last`, at the caller's places.
+template <class T> struct StateRows {
+  T *next, *last;
+  std::int64_t carry;
+};
+/// The gates of some rows of one step, from products to states. Units [begin, end) of `hidden`.
+template <class T> struct GateRows {
+  std::int64_t rows, hidden, begin, end;
+  T* gates;            // rows of `blocks` blocks of `hidden`: products before, activated behind
+  const T *bias, *bn;  // either may be null
+  const T *h, *c;      // what the step began with, contiguous rows
+  StateRows<T> to_h, to_c;
+  const std::int64_t* order;  // the caller's places of these rows; null for their own
+  T* out;                     // the caller's outputs at this step, or null
+  std::int64_t out_row;
+};
+/// And back. `gates` and `c` are as the forward pass left them.
+template <class T> struct GateGradients {
+  std::int64_t rows, hidden, begin, end;
+  const T *gates, *h, *c;
+  const T* dh;   // of h from later steps, contiguous rows
+  const T* out;  // of the caller's outputs, or null
+  std::int64_t out_row;
+  const std::int64_t* order;
+  T *dc, *pre;     // of c, in place; before the activations, rows as `gates` has them
+  T* dh_before;    // gru: the part of h's gradient that takes no product; may be dh
+  T* unprojected;  // lstm: o * tanh(c'), or null
+};
+
 /// Where sums start: at the bias, or 0 without one; at what c holds; at 0, to be added to c in the end, so that long
 /// sums are made of short ones.
 enum class SumStart : std::uint8_t { anew, onward, apart };
@@ -211,6 +241,15 @@ template <class T> struct FloatKernels {
   void (*keep)(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count);
   void (*rnn_forward)(const RnnRows<T>& r);
   void (*rnn_backward)(const RnnRows<T>& r);
+  // recurrent.hpp
+  void (*tanh_gates)(const GateRows<T>& g);
+  void (*relu_gates)(const GateRows<T>& g);
+  void (*gru_gates)(const GateRows<T>& g);
+  void (*lstm_gates)(const GateRows<T>& g);
+  void (*tanh_gradients)(const GateGradients<T>& g);
+  void (*relu_gradients)(const GateGradients<T>& g);
+  void (*gru_gradients)(const GateGradients<T>& g);
+  void (*lstm_gradients)(const GateGradients<T>& g);
   void (*attention_weights)(const AttentionRows<T>& a);  // not yet times the statistics' second number, which it writes
   void (*attention_backward)(const AttentionRows<T>& a);
   StepTable<T> steps;

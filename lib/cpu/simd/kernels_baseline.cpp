@@ -15,6 +15,7 @@
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/products.hpp"
+#include "lib/cpu/simd/recurrent.hpp"
 #include "lib/cpu/simd/optimizers.hpp"
 #include "lib/cpu/simd/convolve.hpp"
 #include "lib/cpu/simd/pooling.hpp"

@@ -1,0 +1,351 @@
+#include "autograd/recurrent.hpp"
+
+#include <capstan/create.hpp>
+#include <capstan/tape.hpp>
+
+namespace capstan {
+
+using autograd::backend_of;
+using autograd::dense;
+using autograd::RecurrentOperands;
+using autograd::RecurrentOutputs;
+using autograd::RecurrentRule;
+using autograd::Replay;
+using core::RecurrentKind;
+
+namespace {
+
+using autograd::kRecurrentOperands;
+
+// --- checks ------------------------------------------------------------------------------------------------------
+
+struct Sizes {
+  std::int64_t batch, time, inputs, hidden, units;
+};
+
+bool is(const Shape& shape, std::int64_t rows, std::int64_t columns) {
+  return shape.rank() == 2 && shape[0] == rows && shape[1] == columns;
+}
+bool is(const Shape& shape, std::int64_t size) { return shape.rank() == 1 && shape[0] == size; }
+
+/// All operands but the lengths.
+class Checks {
+ public:
+  Checks(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, Where where)
+      : op_(op), rule_(rule), o_(o), where_(where) {}
+
+  Sizes operator()() const {
+    const TensorImpl& x = core::defined(op_, o_.x, where_);
+    autograd::require_floating(op_, x, where_);
+    const bool lstm = rule_.kind == RecurrentKind::lstm;
+    require_kind(x, rule_.cell ? "h" : "h0", o_.h);
+    if (lstm) require_kind(x, rule_.cell ? "c" : "c0", o_.c);
+    require_kind(x, "wx", o_.wx);
+    require_kind(x, "wh", o_.wh);
+    if (o_.b.defined()) require_kind(x, "b", o_.b);
+    if (o_.bn.defined()) require_kind(x, "bn", o_.bn);
+    if (o_.projection.defined()) require_kind(x, "projection", o_.projection);
+    if (x.rank() != (rule_.cell ? 2 : 3) || (!rule_.cell && x.shape[rule_.time_major ? 0 : 1] < 1))
+      base::fail<ShapeError>(where_, op_, ": x is ", x.shape, "; it must be ",
+                             rule_.cell         ? "[batch, inputs]."
+                             : rule_.time_major ? "[time, batch, inputs] with time >= 1."
+                                                : "[batch, time, inputs] with time >= 1.");
+    const Shape& wh = o_.wh.shape();
+    const std::int64_t blocks = rule_.blocks();
+    const bool square = !o_.projection.defined();
+    if (wh.rank() != 2 || wh[0] < 1 || wh[1] % blocks != 0 || (square && wh[1] != blocks * wh[0]))
+      base::fail<ShapeError>(where_, op_, ": wh is ", wh, "; it must be [", square ? "hidden, " : "projected, ",
+                             blocks == 1   ? ""
+                             : blocks == 3 ? "3 * "
+                                           : "4 * ",
+                             "hidden].");
+    const int batch_axis = !rule_.cell && rule_.time_major ? 1 : 0;
+    const Sizes s{x.shape[batch_axis], rule_.cell ? 1 : x.shape[1 - batch_axis], x.shape[x.rank() - 1], wh[1] / blocks,
+                  wh[0]};
+    if (!is(o_.wx.shape(), s.inputs, wh[1])) misfit("wx", o_.wx, {s.inputs, wh[1]});
+    if (o_.b.defined() && !is(o_.b.shape(), wh[1])) misfit("b", o_.b, {wh[1]});
+    if (o_.bn.defined() && !is(o_.bn.shape(), s.hidden)) misfit("bn", o_.bn, {s.hidden});
+    if (!square && !is(o_.projection.shape(), s.hidden, s.units))
+      misfit("projection", o_.projection, {s.hidden, s.units});
+    if (!is(o_.h.shape(), s.batch, s.units)) misfit(rule_.cell ? "h" : "h0", o_.h, {s.batch, s.units});
+    if (lstm && !is(o_.c.shape(), s.batch, s.hidden)) misfit(rule_.cell ? "c" : "c0", o_.c, {s.batch, s.hidden});
+    return s;
+  }
+
+ private:
+  void require_kind(const TensorImpl& x, const char* name, const Tensor& tensor) const {
+    const TensorImpl& t = core::defined(op_, tensor, where_);
+    core::require_same_device(op_, x, t, where_);
+    if (t.dtype != x.dtype)
+      base::fail<DTypeError>(where_, op_, ": x is ", x.dtype, " and ", name, " is ", t.dtype,
+                             "; all must have one type.");
+  }
+  [[noreturn]] void misfit(const char* name, const Tensor& tensor, std::initializer_list<std::int64_t> expected) const {
+    base::fail<ShapeError>(where_, op_, ": ", name, " is ", tensor.shape(), "; with x ", o_.x.shape(), " and wh ",
+                           o_.wh.shape(), " it must be ", Shape(expected), ".");
+  }
+
+  const char* op_;
+  const RecurrentRule& rule_;
+  const RecurrentOperands& o_;
+  Where where_;
+};
+
+/// int64 on the host, or undefined if all rows have all steps.
+Tensor checked_lengths(const char* op, const Tensor& x, const Tensor& lengths, const Sizes& s, Where where) {
+  if (!lengths.defined()) return {};
+  if (lengths.dtype() != DType::int32 && lengths.dtype() != DType::int64)
+    base::fail<DTypeError>(where, op, ": the lengths are ", lengths.dtype(), "; they must be int32 or int64.");
+  if (!is(lengths.shape(), s.batch))
+    base::fail<ShapeError>(where, op, ": the lengths are ", lengths.shape(), "; with x ", x.shape(), " they must be [",
+                           s.batch, "].");
+  const Tensor host = dense(autograd::converted(lengths.to(cpu(), where), DType::int64, where), where);
+  bool all = true;
+  for (std::int64_t row = 0; row < s.batch; ++row) {
+    const std::int64_t length = host.impl()->as<std::int64_t>()[row];
+    if (length < 0 || length > s.time)
+      base::fail<IndexError>(where, op, ": the length of row ", row, " is ", length, "; with x ", x.shape(),
+                             " it must be in 0..", s.time, ".");
+    all = all && length == s.time;
+  }
+  return all ? Tensor() : host;
+}
+
+// --- the fused kernels -------------------------------------------------------------------------------------------
+
+/// [batch, time, width] of a sequence in either order; the last axis contiguous.
+Tensor as_sequence(const Tensor& x, const RecurrentRule& rule, Where where) {
+  const TensorImpl& impl = *x.impl();
+  if (impl.shape[2] != 1 && impl.strides[2] != 1) return as_sequence(dense(x, where), rule, where);
+  const int batch = rule.time_major ? 1 : 0;
+  const std::int64_t sizes[] = {impl.shape[batch], impl.shape[1 - batch], impl.shape[2]};
+  const std::int64_t strides[] = {impl.strides[batch], impl.strides[1 - batch], 1};
+  return core::make_view(impl, Shape(sizes, where), strides, 0, where);
+}
+
+/// An operand as kernels take it: itself, or a contiguous copy.
+class Dense {
+ public:
+  Dense(const Tensor& x, Where where) : impl_(x.impl()) {
+    if (impl_ == nullptr || impl_->contiguous) return;
+    copy_ = dense(x, where);
+    impl_ = copy_.impl();
+  }
+  /// x of a sequence.
+  Dense(const Tensor& x, const RecurrentRule& rule, Where where) : Dense(rule.cell ? x : Tensor(), where) {
+    if (rule.cell) return;
+    copy_ = as_sequence(x, rule, where);
+    impl_ = copy_.impl();
+  }
+  TensorImpl* get() const noexcept { return impl_; }
+
+ private:
+  TensorImpl* impl_;
+  Tensor copy_;
+};
+
+struct Ready {
+  Dense x, h, c, wx, wh, b, bn, projection;
+
+  Ready(const RecurrentRule& rule, const RecurrentOperands& o, Where where)
+      : x(o.x, rule, where),
+        h(o.h, where),
+        c(o.c, where),
+        wx(o.wx, where),
+        wh(o.wh, where),
+        b(o.b, where),
+        bn(o.bn, where),
+        projection(o.projection, where) {}
+  core::RecurrentTask task(const RecurrentRule& rule, const Tensor& lengths) const {
+    return {rule.kind,
+            rule.reverse,
+            *x.get(),
+            *h.get(),
+            c.get(),
+            *wx.get(),
+            *wh.get(),
+            b.get(),
+            bn.get(),
+            projection.get(),
+            lengths.defined() ? lengths.impl()->as<std::int64_t>() : nullptr};
+  }
+};
+
+Tensor given(const Tensor& grad, Where where) { return grad.defined() ? dense(grad, where) : grad; }
+
+}  // namespace
+
+void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths) {
+  const Where where = r.where();
+  GradientTape inner({.watch_parameters = false}, where);
+  std::vector<Tensor> sources;
+  for (int i = 0; i < kRecurrentOperands; ++i)
+    if (r.needs(i)) {
+      inner.watch(r.saved(i), where);
+      sources.push_back(r.saved(i));
+    }
+  const RecurrentOperands o{r.saved(0), r.saved(1), r.saved(2), r.saved(3),
+                            r.saved(4), r.saved(5), r.saved(6), r.saved(7)};
+  const RecurrentOutputs out = autograd::recurrent_by_steps(rule, o, lengths, where);
+  std::vector<Tensor> targets, seeds;
+  const Tensor* const results[] = {rule.cell ? &out.h : &out.outputs, rule.cell ? &out.c : &out.h, &out.c};
+  for (int i = 0; i < (rule.cell ? 2 : 3); ++i)
+    if (results[i]->defined() && r.grad(i).defined()) {
+      targets.push_back(*results[i]);
+      seeds.push_back(r.grad(i));
+    }
+  std::vector<Tensor> gradients = inner.gradient(targets, sources, seeds, Unconnected::undefined, where);
+  for (int i = 0, next = 0; i < kRecurrentOperands; ++i)
+    if (r.needs(i)) {
+      Tensor& gradient = gradients[static_cast<std::size_t>(next++)];
+      if (gradient.defined()) r.give(i, std::move(gradient));
+    }
+}
+
+namespace {
+
+void replay(Replay& r) {
+  const Where where = r.where();
+  const auto rule = r.attributes<RecurrentRule>();
+  if (autograd::listening()) return autograd::recurrent_replay_by_steps(r, rule, r.saved(8));
+  const RecurrentOperands o{r.saved(0), r.saved(1), r.saved(2), r.saved(3),
+                            r.saved(4), r.saved(5), r.saved(6), r.saved(7)};
+  const Ready ready(rule, o, where);
+  const bool lstm = rule.kind == RecurrentKind::lstm;
+  Tensor grad_outputs;
+  if (!rule.cell && r.grad(0).defined()) grad_outputs = as_sequence(r.grad(0), rule, where);
+  const Tensor grad_h = given(r.grad(rule.cell ? 0 : 1), where);
+  const Tensor grad_c = lstm ? given(r.grad(rule.cell ? 1 : 2), where) : Tensor();
+
+  Tensor made[kRecurrentOperands];
+  TensorImpl* to[kRecurrentOperands] = {};
+  for (int i = 0; i < kRecurrentOperands; ++i) {
+    if (!r.needs(i)) continue;
+    made[i] = autograd::result_like(*r.saved(i).impl(), where);
+    to[i] = made[i].impl();
+  }
+  const Tensor dx = r.needs(0) && !rule.cell ? as_sequence(made[0], rule, where) : made[0];
+  backend_of(*ready.x.get(), where)
+      .recurrent_backward(ready.task(rule, r.saved(8)),
+                          {*r.saved(9).impl(), r.saved(10).impl(), r.saved(11).impl(), grad_outputs.impl(),
+                           grad_h.impl(), grad_c.impl(), dx.impl(), to[1], to[2], to[3], to[4], to[5], to[6], to[7]});
+  for (int i = 0; i < kRecurrentOperands; ++i)
+    if (r.needs(i)) r.give(i, std::move(made[i]));
+}
+
+std::int64_t lines_of(const Sizes& s, const Tensor& lengths) {
+  if (!lengths.defined()) return s.batch * s.time;
+  std::int64_t lines = 0;
+  for (std::int64_t row = 0; row < s.batch; ++row) lines += lengths.impl()->as<std::int64_t>()[row];
+  return lines;
+}
+
+RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s,
+                           const Tensor& lengths, Where where) {
+  const Ready ready(rule, o, where);
+  const TensorImpl& x = *o.x.impl();
+  const bool lstm = rule.kind == RecurrentKind::lstm;
+  const auto result = [&](std::initializer_list<std::int64_t> sizes) {
+    return autograd::result_like(x, Shape(sizes, where), x.dtype, where);
+  };
+  RecurrentOutputs out;
+  if (!rule.cell)
+    out.outputs = rule.time_major ? result({s.time, s.batch, s.units}) : result({s.batch, s.time, s.units});
+  const Tensor outputs = rule.cell ? Tensor() : as_sequence(out.outputs, rule, where);
+  out.h = result({s.batch, s.units});
+  if (lstm) out.c = result({s.batch, s.hidden});
+
+  const Tensor* const operands[] = {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection};
+  Tensor gates, entering_h, entering_c;
+  if (autograd::followers(operands) != 0) {
+    const std::int64_t lines = lines_of(s, lengths);
+    const std::int64_t blocks = rule.kind == RecurrentKind::gru || lstm ? 4 : 1;
+    gates = result({lines, blocks * s.hidden});
+    if (s.time > 1 || lengths.defined()) {
+      entering_h = result({lines, s.units});
+      if (lstm) entering_c = result({lines, s.hidden});
+    }
+  }
+  backend_of(x, where).recurrent_forward(
+      ready.task(rule, lengths),
+      {outputs.impl(), *out.h.impl(), out.c.impl(), gates.impl(), entering_h.impl(), entering_c.impl()});
+
+  const auto tell = [&](std::initializer_list<Tensor*> results) {
+    autograd::record(
+        op, where, &replay, {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection}, results,
+        {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection, &lengths, &gates, &entering_h, &entering_c}, rule);
+  };
+  if (rule.cell && lstm) tell({&out.h, &out.c});
+  else if (rule.cell) tell({&out.h});
+  else if (lstm) tell({&out.outputs, &out.h, &out.c});
+  else tell({&out.outputs, &out.h});
+  return out;
+}
+
+RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands& o, const SequenceOptions* options,
+                     Where where) {
+  if (options != nullptr) rule.reverse = options->reverse, rule.time_major = options->time_major;
+  const Sizes sizes = Checks(op, rule, o, where)();
+  const Tensor lengths = options == nullptr ? Tensor() : checked_lengths(op, o.x, options->lengths, sizes, where);
+  if (is_half(o.x.dtype()) || !rule.reset_after) return autograd::recurrent_by_steps(rule, o, lengths, where);
+  if (!lengths.defined() && autograd::rnn_fits_cache(rule, o)) return autograd::rnn_in_cache(op, rule, o, where);
+  return run_fused(op, rule, o, sizes, lengths, where);
+}
+
+RecurrentKind kind_of(Activation activation) {
+  return activation == Activation::relu ? RecurrentKind::rnn_relu : RecurrentKind::rnn_tanh;
+}
+
+void check_reset(const char* op, const GruWeights& weights, bool reset_after, Where where) {
+  if (weights.bn.defined() && !reset_after)
+    base::fail<Error>(where, op, ": there is a bn of ", weights.bn.shape(),
+                      " and the reset gate comes before the product; bn must be undefined then.");
+}
+
+const Tensor& none() {
+  static const Tensor undefined;
+  return undefined;
+}
+
+}  // namespace
+
+Tensor rnn_cell(const Tensor& x, const Tensor& h, const RnnWeights& weights, Activation activation, Where where) {
+  return run("rnn_cell", {.kind = kind_of(activation), .cell = true},
+             {x, h, none(), weights.wx, weights.wh, weights.b, none(), none()}, nullptr, where)
+      .h;
+}
+RnnResult rnn(const Tensor& x, const Tensor& h0, const RnnWeights& weights, Activation activation,
+              const SequenceOptions& options, Where where) {
+  RecurrentOutputs out = run("rnn", {.kind = kind_of(activation)},
+                             {x, h0, none(), weights.wx, weights.wh, weights.b, none(), none()}, &options, where);
+  return {std::move(out.outputs), std::move(out.h)};
+}
+
+Tensor gru_cell(const Tensor& x, const Tensor& h, const GruWeights& weights, bool reset_after, Where where) {
+  check_reset("gru_cell", weights, reset_after, where);
+  return run("gru_cell", {.kind = RecurrentKind::gru, .reset_after = reset_after, .cell = true},
+             {x, h, none(), weights.wx, weights.wh, weights.b, weights.bn, none()}, nullptr, where)
+      .h;
+}
+RnnResult gru(const Tensor& x, const Tensor& h0, const GruWeights& weights, bool reset_after,
+              const SequenceOptions& options, Where where) {
+  check_reset("gru", weights, reset_after, where);
+  RecurrentOutputs out = run("gru", {.kind = RecurrentKind::gru, .reset_after = reset_after},
+                             {x, h0, none(), weights.wx, weights.wh, weights.b, weights.bn, none()}, &options, where);
+  return {std::move(out.outputs), std::move(out.h)};
+}
+
+LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const LstmWeights& weights, Where where) {
+  RecurrentOutputs out = run("lstm_cell", {.kind = RecurrentKind::lstm, .cell = true},
+                             {x, h, c, weights.wx, weights.wh, weights.b, none(), weights.projection}, nullptr, where);
+  return {std::move(out.h), std::move(out.c)};
+}
+LstmResult lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const LstmWeights& weights,
+                const SequenceOptions& options, Where where) {
+  RecurrentOutputs out =
+      run("lstm", {.kind = RecurrentKind::lstm},
+          {x, h0, c0, weights.wx, weights.wh, weights.b, none(), weights.projection}, &options, where);
+  return {std::move(out.outputs), {std::move(out.h), std::move(out.c)}};
+}
+
+}  // namespace capstan

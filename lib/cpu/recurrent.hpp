@@ -1,0 +1,115 @@
+#pragma once
+// What both directions of a recurrent sequence share: which rows run at which step, and the weights as panels.
+//
+// Rows are put in the order of their lengths, longest first, so that those which run at a step are the first ones. The
+// steps of all rows stand one after the other: row i of step t is line `first(t) + i` of every buffer with a line a step.
+#include <algorithm>
+#include <cstring>
+
+#include "lib/core/allocator.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/multiply.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+
+using core::RecurrentKind;
+
+/// Columns of the gates: all blocks of a line; those that h multiplies begin at `from_h` and are `recurrent` blocks.
+struct GateBlocks {
+  std::int64_t line, from_h, recurrent;
+};
+inline GateBlocks gate_blocks(RecurrentKind kind) {
+  if (kind == RecurrentKind::lstm) return {4, 0, 4};
+  if (kind == RecurrentKind::gru) return {4, 1, 3};
+  return {1, 0, 1};
+}
+
+/// The rows of every step.
+class Schedule {
+ public:
+  Schedule(std::int64_t batch, std::int64_t time, const std::int64_t* lengths, bool reverse);
+
+  std::int64_t batch, time;  // time: of the longest row
+  std::int64_t lines;        // steps of all rows
+  bool reverse;
+
+  /// The step that is taken as number s.
+  std::int64_t at(std::int64_t s) const { return reverse ? time - 1 - s : s; }
+  std::int64_t active(std::int64_t t) const { return all_ ? batch : active_.data()[t]; }
+  std::int64_t first(std::int64_t t) const { return all_ ? t * batch : first_.data()[t]; }
+  /// Rows that the step after number s has, of those that run at it.
+  std::int64_t carry(std::int64_t s) const { return s + 1 == time ? 0 : std::min(active(at(s)), active(at(s + 1))); }
+  std::int64_t length(std::int64_t row) const { return all_ ? time : length_.data()[row]; }
+  /// The caller's place of every row; null where they are the same.
+  const std::int64_t* order() const { return all_ ? nullptr : order_.data(); }
+  std::int64_t place(std::int64_t row) const { return all_ ? row : order_.data()[row]; }
+  /// The line with which a row begins; it must have steps.
+  std::int64_t entry(std::int64_t row) const { return first(reverse ? length(row) - 1 : 0) + row; }
+
+ private:
+  bool all_;
+  core::Scratch<std::int64_t> order_, length_, active_, first_;
+};
+
+/// A matrix [k, blocks * width] cut into pieces of `piece` columns, none of which crosses a block; each is contiguous.
+template <class T>
+class Panels {
+ public:
+  Panels(const Matrix<const T>& b, std::int64_t k, std::int64_t blocks, std::int64_t width, std::int64_t piece);
+
+  std::int64_t blocks() const { return blocks_; }
+  std::int64_t pieces() const { return (width_ + piece_ - 1) / piece_; }
+  std::int64_t begin(std::int64_t p) const { return p * piece_; }
+  std::int64_t end(std::int64_t p) const { return std::min(width_, (p + 1) * piece_); }
+  /// a [rows, k] times piece p of every block, to the columns of c that it belongs to: added to what is there in the
+  /// first `added` blocks.
+  void multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
+                std::int64_t added) const;
+
+ private:
+  std::int64_t k_, blocks_, width_, piece_;
+  core::Scratch<T> data_;
+};
+
+/// How the work of a sequence is cut for the threads. Results do not depend on it.
+struct RecurrentCut {
+  bool by_units;       // every step for itself, units among the threads; else rows, each through all steps
+  std::int64_t rows;   // of a block
+  std::int64_t piece;  // columns of a panel
+  std::int64_t blocks(std::int64_t batch) const { return (batch + rows - 1) / rows; }
+};
+RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes);
+
+/// Calls `step(s, first, rows, p)` for the steps s = 0 .. count-1 in order, each for all rows and pieces, where p = -1
+/// stands for all pieces at once. What a step of some rows needs of the step before has been done then.
+template <class Step>
+void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, std::int64_t pieces, Step step) {
+  if (cut.by_units) {
+    for (std::int64_t s = 0; s < count; ++s)
+      base::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) step(s, std::int64_t{0}, batch, p);
+      });
+    return;
+  }
+  base::parallel_for(cut.blocks(batch), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block)
+      for (std::int64_t s = 0; s < count; ++s)
+        step(s, block * cut.rows, std::min(cut.rows, batch - block * cut.rows), std::int64_t{-1});
+  });
+}
+
+/// Whether the lines of [batch, time, width] are those of a schedule without lengths: nothing need be gathered.
+bool in_lines(const TensorImpl& x);
+
+/// The lines of x [batch, time, width], valid steps only, one after the other; and back, with zeros elsewhere.
+template <class T>
+void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines);
+template <class T>
+void scatter_lines(const Schedule& steps, const T* lines, const TensorImpl& x);
+/// Zeros for the steps that rows have not.
+template <class T>
+void clear_padding(const Schedule& steps, const TensorImpl& x);
+
+}  // namespace capstan::on_cpu

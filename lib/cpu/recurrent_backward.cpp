@@ -1,0 +1,264 @@
+// Gradients of recurrent sequences: step by step back through the gates and the recurrent weights; then those of inputs
+// and weights as products over all steps at once.
+#include "lib/core/dispatch.hpp"
+#include "lib/cpu/recurrent.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+constexpr std::int64_t kPiece = 32;  // columns worth a turn of a thread
+
+/// The sums of the columns of [lines, width], in double.
+template <class T>
+void sum_columns(const T* from, std::int64_t row, std::int64_t lines, std::int64_t width, T* to) {
+  constexpr std::int64_t kColumns = 128;
+  base::parallel_for((width + kColumns - 1) / kColumns, kCheapGrain / (lines * kColumns + 1) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t first = begin * kColumns; first < std::min(end * kColumns, width);
+                            first += kColumns) {
+                         const std::int64_t count = std::min(kColumns, width - first);
+                         double sums[kColumns] = {};
+                         simd().of<T>().add_rows(sums, from + first, row, lines, count);
+                         for (std::int64_t i = 0; i < count; ++i) to[first + i] = static_cast<T>(sums[i]);
+                       }
+                     });
+}
+
+template <class T>
+class Backward {
+ public:
+  Backward(const core::RecurrentTask& task, const core::RecurrentGradients& to, const Schedule& steps)
+      : task_(task),
+        to_(to),
+        steps_(steps),
+        blocks_(gate_blocks(task.kind)),
+        gru_(task.kind == RecurrentKind::gru),
+        projected_(task.projection != nullptr),
+        inputs_(task.wx.shape[0]),
+        columns_(task.wx.shape[1]),
+        hidden_(columns_ / (gru_ ? 3 : blocks_.line)),
+        units_(task.wh.shape[0]),
+        line_(blocks_.line * hidden_),
+        width_(blocks_.recurrent * hidden_),
+        entering_h_((to.entering_h == nullptr ? task.h0 : *to.entering_h).template as<T>()),
+        entering_c_(task.c0 == nullptr ? nullptr
+                                       : (to.entering_c == nullptr ? *task.c0 : *to.entering_c).template as<T>()),
+        pre_(steps.lines * line_, Where::current()),
+        dh_(steps.batch * units_, Where::current()),
+        dc_(task.c0 == nullptr ? 0 : steps.batch * hidden_, Where::current()),
+        total_(projected_ ? steps.lines * units_ : 0, Where::current()),
+        unprojected_(projected_ ? steps.lines * hidden_ : 0, Where::current()),
+        before_projection_(projected_ ? steps.batch * hidden_ : 0, Where::current()),
+        turned_(projected_ ? hidden_ * units_ : 0, Where::current()) {
+    for (std::int64_t i = 0; projected_ && i < hidden_; ++i)
+      for (std::int64_t j = 0; j < units_; ++j) turned_[j * hidden_ + i] = task.projection->as<T>()[i * units_ + j];
+  }
+
+  void run() {
+    leave(to_.last_h, dh_.data(), units_);
+    if (task_.c0 != nullptr) leave(to_.last_c, dc_.data(), hidden_);
+    if (steps_.time == 1 && steps_.order() == nullptr) step();
+    else sequence();
+    enter(dh_.data(), to_.h0, units_);
+    if (task_.c0 != nullptr) enter(dc_.data(), to_.c0, hidden_);
+    weights();
+    inputs();
+  }
+
+ private:
+  void step() {
+    total(0, 0, steps_.batch, 0, units_);
+    base::parallel_for(steps_.batch, kCheapGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      unproject(0, begin, end - begin, 0, hidden_);
+      gates(0, begin, end - begin, 0, hidden_);
+    });
+    if (to_.h0 != nullptr)
+      multiply<T>({pre_.data() + blocks_.from_h * hidden_, line_, 1}, {task_.wh.as<T>(), 1, width_}, dh_.data(), units_,
+                  steps_.batch, units_, width_, gru_);
+  }
+
+  void sequence() {
+    const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, sizeof(T));
+    const Panels<T> panels({task_.wh.as<T>(), 1, width_}, width_, 1, units_, cut.piece);
+    // Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
+    if (cut.by_units && projected_) {
+      for (std::int64_t k = 0; k <= steps_.time; ++k) {
+        const std::int64_t s = steps_.time - 1 - k, rows = k == steps_.time ? 0 : steps_.active(steps_.at(s));
+        base::parallel_for(panels.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t p = begin; p < end; ++p) {
+            if (k > 0) products(panels, s + 1, 0, steps_.batch, p);
+            if (k < steps_.time) total(s, 0, rows, panels.begin(p), panels.end(p));
+          }
+        });
+        base::parallel_for(rows == 0 ? 0 : (hidden_ + kPiece - 1) / kPiece, 1,
+                           [&](std::int64_t begin, std::int64_t end) {
+                             unproject(s, 0, rows, begin * kPiece, std::min(end * kPiece, hidden_));
+                             gates(s, 0, rows, begin * kPiece, std::min(end * kPiece, hidden_));
+                           });
+      }
+      return;
+    }
+    run_steps(cut, steps_.time + 1, steps_.batch, panels.pieces(),
+              [&](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
+                const std::int64_t s = steps_.time - 1 - k;
+                if (k > 0) products(panels, s + 1, first, count, p);
+                if (k == steps_.time) return;
+                const std::int64_t rows = std::min(count, steps_.active(steps_.at(s)) - first);
+                if (rows <= 0) return;
+                total(s, first, rows, 0, units_);
+                unproject(s, first, rows, 0, hidden_);
+                gates(s, first, rows, p < 0 ? 0 : panels.begin(p), p < 0 ? hidden_ : panels.end(p));
+              });
+  }
+
+  std::int64_t line_of(std::int64_t s, std::int64_t first) const { return steps_.first(steps_.at(s)) + first; }
+
+  /// dh of the rows that step s has = what lies before its activations @ wh^T.
+  void products(const Panels<T>& panels, std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
+    if (s == 0 && to_.h0 == nullptr) return;
+    const std::int64_t rows = std::min(count, steps_.active(steps_.at(s)) - first);
+    if (rows <= 0) return;
+    const T* pre = pre_.data() + line_of(s, first) * line_ + blocks_.from_h * hidden_;
+    for (std::int64_t i = p < 0 ? 0 : p; i < (p < 0 ? panels.pieces() : p + 1); ++i)
+      panels.multiply(pre, line_, rows, i, dh_.data() + first * units_, units_, gru_ ? 1 : 0);
+  }
+
+  /// The caller's gradients of step s; null if there are none.
+  const T* given(std::int64_t s, std::int64_t first) const {
+    if (to_.outputs == nullptr) return nullptr;
+    return to_.outputs->as<T>() + steps_.at(s) * to_.outputs->strides[1] +
+           (steps_.order() == nullptr ? first * to_.outputs->strides[0] : 0);
+  }
+  const std::int64_t* order(std::int64_t first) const {
+    return steps_.order() == nullptr ? nullptr : steps_.order() + first;
+  }
+
+  /// With a projection: the whole gradient of h at step s, which that of the projection needs too.
+  void total(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+    if (!projected_) return;
+    const T* add = given(s, first);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* later = dh_.data() + (first + row) * units_;
+      T* to = total_.data() + (line_of(s, first) + row) * units_;
+      const std::int64_t place = steps_.order() == nullptr ? row : steps_.place(first + row);
+      for (std::int64_t i = begin; i < end; ++i)
+        to[i] = later[i] + (add == nullptr ? T(0) : add[place * to_.outputs->strides[0] + i]);
+    }
+  }
+  /// And back through the projection.
+  void unproject(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+    if (!projected_) return;
+    simd().of<T>().small_gemm({total_.data() + line_of(s, first) * units_, units_, 1, turned_.data() + begin, hidden_,
+                               before_projection_.data() + first * hidden_ + begin, hidden_, rows, end - begin, units_,
+                               false});
+  }
+
+  void gates(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+    const std::int64_t line = line_of(s, first);
+    GateGradients<T> g{};
+    g.rows = rows, g.hidden = hidden_, g.begin = begin, g.end = end;
+    g.gates = to_.gates.as<T>() + line * line_;
+    g.h = entering_h_ + line * units_;
+    g.c = entering_c_ == nullptr ? nullptr : entering_c_ + line * hidden_;
+    g.dh = projected_ ? before_projection_.data() + first * hidden_ : dh_.data() + first * hidden_;
+    g.out = projected_ ? nullptr : given(s, first);
+    g.out_row = to_.outputs == nullptr ? 0 : to_.outputs->strides[0];
+    g.order = order(first);
+    g.dc = entering_c_ == nullptr ? nullptr : dc_.data() + first * hidden_;
+    g.pre = pre_.data() + line * line_;
+    g.dh_before = dh_.data() + first * hidden_;
+    g.unprojected = projected_ ? unprojected_.data() + line * hidden_ : nullptr;
+    const auto& kernels = simd().of<T>();
+    switch (task_.kind) {
+      case RecurrentKind::rnn_tanh: return kernels.tanh_gradients(g);
+      case RecurrentKind::rnn_relu: return kernels.relu_gradients(g);
+      case RecurrentKind::gru: return kernels.gru_gradients(g);
+      case RecurrentKind::lstm: return kernels.lstm_gradients(g);
+    }
+  }
+
+  /// Between the caller's places and those of the schedule.
+  void leave(const TensorImpl* from, T* to, std::int64_t width) const {
+    if (from == nullptr) return void(std::fill_n(to, steps_.batch * width, T(0)));
+    for (std::int64_t row = 0; row < steps_.batch; ++row)
+      std::copy_n(from->as<T>() + steps_.place(row) * width, width, to + row * width);
+  }
+  void enter(const T* from, TensorImpl* to, std::int64_t width) const {
+    if (to == nullptr) return;
+    for (std::int64_t row = 0; row < steps_.batch; ++row)
+      std::copy_n(from + row * width, width, to->as<T>() + steps_.place(row) * width);
+  }
+
+  /// to = left^T [width, lines] times columns of `pre`.
+  void over_lines(const T* left, std::int64_t width, std::int64_t from, std::int64_t count, T* to,
+                  std::int64_t to_row) {
+    multiply<T>({left, 1, width}, {pre_.data() + from, line_, 1}, to, to_row, width, count, steps_.lines, false);
+  }
+
+  void weights() {
+    if (to_.wx != nullptr) {
+      const bool gather = gathers();
+      core::Scratch<T> lines(gather ? steps_.lines * inputs_ : 0, Where::current());
+      if (gather) gather_lines(steps_, task_.x, lines.data());
+      const T* x = gather ? lines.data() : task_.x.as<T>();
+      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+        over_lines(x, inputs_, from, count, to_.wx->as<T>() + column, columns_);
+      });
+    }
+    if (to_.wh != nullptr) over_lines(entering_h_, units_, blocks_.from_h * hidden_, width_, to_.wh->as<T>(), width_);
+    if (to_.b != nullptr)
+      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+        sum_columns(pre_.data() + from, line_, steps_.lines, count, to_.b->as<T>() + column);
+      });
+    if (to_.bn != nullptr) sum_columns(pre_.data() + 3 * hidden_, line_, steps_.lines, hidden_, to_.bn->as<T>());
+    if (to_.projection != nullptr)
+      multiply<T>({unprojected_.data(), 1, hidden_}, {total_.data(), units_, 1}, to_.projection->as<T>(), units_,
+                  hidden_, units_, steps_.lines, false);
+  }
+
+  void inputs() {
+    if (to_.x == nullptr) return;
+    const bool scatter = steps_.order() != nullptr || !in_lines(*to_.x);
+    core::Scratch<T> lines(scatter ? steps_.lines * inputs_ : 0, Where::current());
+    T* dx = scatter ? lines.data() : to_.x->as<T>();
+    bool added = false;
+    for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+      multiply<T>({pre_.data() + from, line_, 1}, {task_.wx.as<T>() + column, 1, columns_}, dx, inputs_, steps_.lines,
+                  inputs_, count, added);
+      added = true;
+    });
+    if (scatter) scatter_lines(steps_, dx, *to_.x);
+  }
+
+  bool gathers() const { return steps_.order() != nullptr || !in_lines(task_.x); }
+
+  /// use(column of a line, number of columns, column of wx) for the gates that x reaches.
+  template <class Use>
+  void for_blocks(Use use) const {
+    if (!gru_) return use(std::int64_t{0}, line_, std::int64_t{0});
+    use(hidden_, 2 * hidden_, std::int64_t{0});
+    use(std::int64_t{0}, hidden_, 2 * hidden_);
+  }
+
+  const core::RecurrentTask& task_;
+  const core::RecurrentGradients& to_;
+  const Schedule& steps_;
+  GateBlocks blocks_;
+  bool gru_, projected_;
+  std::int64_t inputs_, columns_, hidden_, units_, line_, width_;
+  const T *entering_h_, *entering_c_;
+  core::Scratch<T> pre_;          // [lines, line]: gradients before the activations
+  core::Scratch<T> dh_, dc_;      // [batch, ...]: of the states that come out of the step at hand
+  core::Scratch<T> total_;        // with a projection: [lines, units], of h as it goes out
+  core::Scratch<T> unprojected_;  // [lines, hidden], o * tanh(c)
+  core::Scratch<T> before_projection_, turned_;
+};
+
+}  // namespace
+
+void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGradients& to) {
+  const Schedule steps(task.x.shape[0], task.x.rank() == 2 ? 1 : task.x.shape[1], task.lengths, task.reverse);
+  core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { Backward<T>(task, to, steps).run(); });
+}
+
+}  // namespace capstan::on_cpu
