@@ -233,7 +233,7 @@ Tensor gradient_by_operations(const Tensor& x, const Tensor& grad, const States&
   const Tensor emitted = take_along_axis(logs, expand_dims(states.classes, 1, where), 2, where);
   const Paths paths = paths_of(states, unstack(emitted, 1, where), running, where);
 
-  const Tensor some = greater(paths.total, kNever / 2, where);  // whether there is a path
+  const Tensor some = logical_not(less_equal(paths.total, kNever / 2, where), where);  // a path, or NaN
   const Tensor total = capstan::where(some, paths.total, 0, where);
   const Tensor through = add(paths.forward, paths.backward, where);
   const Tensor shares = exp(sub(through, reshape(total, {-1, 1, 1}, where), where), where);

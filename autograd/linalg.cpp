@@ -70,6 +70,23 @@ void check_product(const char* op, const TensorImpl& a, const TensorImpl& b, Whe
   base::fail<ShapeError>(where, text, turning_fits ? " transpose(b) would fit." : "");
 }
 
+/// c, broadcast, plus a @ b: matrices of one type.
+Tensor product_added(const char* op, const Tensor& c, const Tensor& a, const Tensor& b, Where where) {
+  const TensorImpl &x = *a.impl(), &y = *b.impl();
+  Tensor out = autograd::result_like(x, Shape({x.shape[0], y.shape[1]}, where), x.dtype, where);
+  backend_of(x, where).copy(*c.impl(), *out.impl());
+  backend_of(x, where).matmul(x, y, *out.impl(), true);
+  record(
+      op, where,
+      [](Replay& r) {
+        if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
+        if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
+        if (r.needs(2)) r.give(2, autograd::sum_to(r.grad(), r.attributes<Shape>(), r.where()));
+      },
+      {&a, &b, &c}, {&out}, {&a, &b}, c.impl()->shape);
+  return out;
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& x, const Tensor& y, Where where) {
@@ -98,19 +115,23 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
   const autograd::Rollback rollback;
   if (a.rank() != 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
   core::require_same_device("linear", a, c, where);
+  return product_added("linear", bias, x, weight, where);
+}
 
-  const std::int64_t sizes[] = {a.shape[0], w.shape[1]};
-  Tensor out = autograd::result_like(a, Shape(sizes, where), a.dtype, where);
-  backend_of(a, where).copy(c, *out.impl());
-  backend_of(a, where).matmul(a, w, *out.impl(), true);
-  record("linear", where,
-         [](Replay& r) {
-           if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
-           if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
-           if (r.needs(2)) r.give(2, sum(r.grad(), 0, {}, r.where()));
-         },
-         {&x, &weight, &bias}, {&out}, {&x, &weight});
-  return out;
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Where where) {
+  const TensorImpl &x = core::defined("addmm", a, where), &y = core::defined("addmm", b, where);
+  check_product("addmm", x, y, where);
+  const TensorImpl& z = core::defined("addmm", c, where);
+  autograd::require_floating("addmm", z, where);
+  core::require_same_device("addmm", x, z, where);
+  if (x.rank() != 2 || y.rank() != 2)
+    base::fail<ShapeError>(where, "addmm: a is ", x.shape, " and b is ", y.shape, "; both must have two axes.");
+  const Shape shape({x.shape[0], y.shape[1]}, where);
+  if (z.rank() > 2 || core::broadcast_shapes("addmm", z.shape, shape, where) != shape)
+    base::fail<ShapeError>(where, "addmm: c is ", z.shape, " and the product ", shape, "; c must broadcast to it.");
+  const autograd::Rollback rollback;
+  if (x.dtype != y.dtype || x.dtype != z.dtype) return add(c, matmul(a, b, where), where);
+  return product_added("addmm", c, a, b, where);
 }
 
 }  // namespace capstan

@@ -1,5 +1,7 @@
 #include "autograd/recurrent.hpp"
 
+#include <algorithm>
+
 #include <capstan/create.hpp>
 #include <capstan/tape.hpp>
 
@@ -53,7 +55,7 @@ class Checks {
     const Shape& wh = o_.wh.shape();
     const std::int64_t blocks = rule_.blocks();
     const bool square = !o_.projection.defined();
-    if (wh.rank() != 2 || wh[0] < 1 || wh[1] % blocks != 0 || (square && wh[1] != blocks * wh[0]))
+    if (wh.rank() != 2 || wh[0] < 1 || wh[1] % blocks != 0 || (square && wh[1] / blocks != wh[0]))
       base::fail<ShapeError>(where_, op_, ": wh is ", wh, "; it must be [", square ? "hidden, " : "projected, ",
                              blocks == 1   ? ""
                              : blocks == 3 ? "3 * "
@@ -73,7 +75,12 @@ class Checks {
   }
 
  private:
+  /// Defined, with elements, and of x's type and device.
   void require_kind(const TensorImpl& x, const char* name, const Tensor& tensor) const {
+    if (const TensorImpl* t = tensor.impl(); t != nullptr && t->dtype == x.dtype && t->device() == x.device() &&
+                                             t->slices.load(std::memory_order_acquire) == nullptr) [[likely]]
+      return;  // steps of small cells are counted in nanoseconds
+    if (!tensor.defined()) base::fail<Error>(where_, op_, ": ", name, " is undefined; give it a value first.");
     const TensorImpl& t = core::defined(op_, tensor, where_);
     core::require_same_device(op_, x, t, where_);
     if (t.dtype != x.dtype)
@@ -99,16 +106,20 @@ Tensor checked_lengths(const char* op, const Tensor& x, const Tensor& lengths, c
   if (!is(lengths.shape(), s.batch))
     base::fail<ShapeError>(where, op, ": the lengths are ", lengths.shape(), "; with x ", x.shape(), " they must be [",
                            s.batch, "].");
-  const Tensor host = dense(autograd::converted(lengths.to(cpu(), where), DType::int64, where), where);
+  const std::vector<std::int64_t> values =
+      lengths.to(cpu(), where).to(DType::int64, where).to_vector<std::int64_t>(where);
   bool all = true;
   for (std::int64_t row = 0; row < s.batch; ++row) {
-    const std::int64_t length = host.impl()->as<std::int64_t>()[row];
+    const std::int64_t length = values[static_cast<std::size_t>(row)];
     if (length < 0 || length > s.time)
       base::fail<IndexError>(where, op, ": the length of row ", row, " is ", length, "; with x ", x.shape(),
                              " it must be in 0..", s.time, ".");
     all = all && length == s.time;
   }
-  return all ? Tensor() : host;
+  if (all) return {};
+  const Tensor own = core::make_tensor(lengths.shape(), DType::int64, cpu(), where);  // nobody else may change it
+  std::copy(values.begin(), values.end(), own.impl()->as<std::int64_t>());
+  return own;
 }
 
 // --- the fused kernels -------------------------------------------------------------------------------------------
@@ -116,7 +127,7 @@ Tensor checked_lengths(const char* op, const Tensor& x, const Tensor& lengths, c
 /// [batch, time, width] of a sequence in either order; the last axis contiguous.
 Tensor as_sequence(const Tensor& x, const RecurrentRule& rule, Where where) {
   const TensorImpl& impl = *x.impl();
-  if (impl.shape[2] != 1 && impl.strides[2] != 1) return as_sequence(dense(x, where), rule, where);
+  if (impl.numel() != 0 && impl.shape[2] != 1 && impl.strides[2] != 1) return as_sequence(dense(x, where), rule, where);
   const int batch = rule.time_major ? 1 : 0;
   const std::int64_t sizes[] = {impl.shape[batch], impl.shape[1 - batch], impl.shape[2]};
   const std::int64_t strides[] = {impl.strides[batch], impl.strides[1 - batch], 1};
@@ -178,9 +189,15 @@ Tensor given(const Tensor& grad, Where where) { return grad.defined() ? dense(gr
 void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths) {
   const Where where = r.where();
   GradientTape inner({.watch_parameters = false}, where);
+  // The gradient for a tensor that stands for several operands is that for all of them: it is asked for once.
+  const auto asks = [&r](int i) {
+    for (int j = 0; j < i; ++j)
+      if (r.saved(j).is_same(r.saved(i))) return false;
+    return r.needs(i);
+  };
   std::vector<Tensor> sources;
   for (int i = 0; i < kRecurrentOperands; ++i)
-    if (r.needs(i)) {
+    if (asks(i)) {
       inner.watch(r.saved(i), where);
       sources.push_back(r.saved(i));
     }
@@ -190,13 +207,14 @@ void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, c
   std::vector<Tensor> targets, seeds;
   const Tensor* const results[] = {rule.cell ? &out.h : &out.outputs, rule.cell ? &out.c : &out.h, &out.c};
   for (int i = 0; i < (rule.cell ? 2 : 3); ++i)
-    if (results[i]->defined() && r.grad(i).defined()) {
+    if (results[i]->defined() && r.grad(i).defined() && inner.follows(*results[i], where)) {
       targets.push_back(*results[i]);
       seeds.push_back(r.grad(i));
     }
+  if (targets.empty()) return;
   std::vector<Tensor> gradients = inner.gradient(targets, sources, seeds, Unconnected::undefined, where);
   for (int i = 0, next = 0; i < kRecurrentOperands; ++i)
-    if (r.needs(i)) {
+    if (asks(i)) {
       Tensor& gradient = gradients[static_cast<std::size_t>(next++)];
       if (gradient.defined()) r.give(i, std::move(gradient));
     }
@@ -252,8 +270,8 @@ RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const Recu
   if (!rule.cell)
     out.outputs = rule.time_major ? result({s.time, s.batch, s.units}) : result({s.batch, s.time, s.units});
   const Tensor outputs = rule.cell ? Tensor() : as_sequence(out.outputs, rule, where);
-  out.h = result({s.batch, s.units});
-  if (lstm) out.c = result({s.batch, s.hidden});
+  out.h = autograd::result_like(x, o.h.impl()->shape, x.dtype, where);
+  if (lstm) out.c = autograd::result_like(x, o.c.impl()->shape, x.dtype, where);
 
   const Tensor* const operands[] = {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection};
   Tensor gates, entering_h, entering_c;
@@ -270,6 +288,7 @@ RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const Recu
       ready.task(rule, lengths),
       {outputs.impl(), *out.h.impl(), out.c.impl(), gates.impl(), entering_h.impl(), entering_c.impl()});
 
+  if (!autograd::attended()) return out;
   const auto tell = [&](std::initializer_list<Tensor*> results) {
     autograd::record(
         op, where, &replay, {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection}, results,
@@ -296,9 +315,9 @@ RecurrentKind kind_of(Activation activation) {
   return activation == Activation::relu ? RecurrentKind::rnn_relu : RecurrentKind::rnn_tanh;
 }
 
-void check_reset(const char* op, const GruWeights& weights, bool reset_after, Where where) {
-  if (weights.bn.defined() && !reset_after)
-    base::fail<Error>(where, op, ": there is a bn of ", weights.bn.shape(),
+void check_reset(const char* op, const Tensor& bn, bool reset_after, Where where) {
+  if (bn.defined() && !reset_after)
+    base::fail<Error>(where, op, ": there is a bn of ", bn.shape(),
                       " and the reset gate comes before the product; bn must be undefined then.");
 }
 
@@ -309,10 +328,14 @@ const Tensor& none() {
 
 }  // namespace
 
-Tensor rnn_cell(const Tensor& x, const Tensor& h, const RnnWeights& weights, Activation activation, Where where) {
-  return run("rnn_cell", {.kind = kind_of(activation), .cell = true},
-             {x, h, none(), weights.wx, weights.wh, weights.b, none(), none()}, nullptr, where)
+Tensor detail::rnn_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor& wh, const Tensor& b,
+                        Activation activation, Where where) {
+  return run("rnn_cell", {.kind = kind_of(activation), .cell = true}, {x, h, none(), wx, wh, b, none(), none()},
+             nullptr, where)
       .h;
+}
+Tensor rnn_cell(const Tensor& x, const Tensor& h, const RnnWeights& weights, Activation activation, Where where) {
+  return detail::rnn_cell(x, h, weights.wx, weights.wh, weights.b, activation, where);
 }
 RnnResult rnn(const Tensor& x, const Tensor& h0, const RnnWeights& weights, Activation activation,
               const SequenceOptions& options, Where where) {
@@ -321,24 +344,32 @@ RnnResult rnn(const Tensor& x, const Tensor& h0, const RnnWeights& weights, Acti
   return {std::move(out.outputs), std::move(out.h)};
 }
 
-Tensor gru_cell(const Tensor& x, const Tensor& h, const GruWeights& weights, bool reset_after, Where where) {
-  check_reset("gru_cell", weights, reset_after, where);
+Tensor detail::gru_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor& wh, const Tensor& b,
+                        const Tensor& bn, bool reset_after, Where where) {
+  check_reset("gru_cell", bn, reset_after, where);
   return run("gru_cell", {.kind = RecurrentKind::gru, .reset_after = reset_after, .cell = true},
-             {x, h, none(), weights.wx, weights.wh, weights.b, weights.bn, none()}, nullptr, where)
+             {x, h, none(), wx, wh, b, bn, none()}, nullptr, where)
       .h;
+}
+Tensor gru_cell(const Tensor& x, const Tensor& h, const GruWeights& weights, bool reset_after, Where where) {
+  return detail::gru_cell(x, h, weights.wx, weights.wh, weights.b, weights.bn, reset_after, where);
 }
 RnnResult gru(const Tensor& x, const Tensor& h0, const GruWeights& weights, bool reset_after,
               const SequenceOptions& options, Where where) {
-  check_reset("gru", weights, reset_after, where);
+  check_reset("gru", weights.bn, reset_after, where);
   RecurrentOutputs out = run("gru", {.kind = RecurrentKind::gru, .reset_after = reset_after},
                              {x, h0, none(), weights.wx, weights.wh, weights.b, weights.bn, none()}, &options, where);
   return {std::move(out.outputs), std::move(out.h)};
 }
 
-LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const LstmWeights& weights, Where where) {
+LstmState detail::lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wx, const Tensor& wh,
+                            const Tensor& b, const Tensor& projection, Where where) {
   RecurrentOutputs out = run("lstm_cell", {.kind = RecurrentKind::lstm, .cell = true},
-                             {x, h, c, weights.wx, weights.wh, weights.b, none(), weights.projection}, nullptr, where);
+                             {x, h, c, wx, wh, b, none(), projection}, nullptr, where);
   return {std::move(out.h), std::move(out.c)};
+}
+LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const LstmWeights& weights, Where where) {
+  return detail::lstm_cell(x, h, c, weights.wx, weights.wh, weights.b, weights.projection, where);
 }
 LstmResult lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const LstmWeights& weights,
                 const SequenceOptions& options, Where where) {

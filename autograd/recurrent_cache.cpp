@@ -7,8 +7,8 @@ namespace {
 
 using core::RecurrentKind;
 
-/// Above this the weights leave the cache that the kernel counts on.
-constexpr std::int64_t kLargest = 256;
+/// Above this the weights, and the sums of their gradients, leave the cache that the kernel counts on.
+constexpr std::int64_t kMostUnits = 64, kMostInputs = 256;
 
 void replay(Replay& r) {
   const Where where = r.where();
@@ -34,7 +34,7 @@ void replay(Replay& r) {
 
 bool rnn_fits_cache(const RecurrentRule& rule, const RecurrentOperands& o) {
   if (rule.kind != RecurrentKind::rnn_tanh && rule.kind != RecurrentKind::rnn_relu) return false;
-  return !rule.cell && !rule.reverse && !rule.time_major && o.wh.size(0) <= kLargest && o.x.size(2) <= kLargest;
+  return !rule.cell && !rule.reverse && !rule.time_major && o.wh.size(0) <= kMostUnits && o.x.size(2) <= kMostInputs;
 }
 
 RecurrentOutputs rnn_in_cache(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, Where where) {
@@ -47,7 +47,10 @@ RecurrentOutputs rnn_in_cache(const char* op, const RecurrentRule& rule, const R
       {*rows.impl(), *state.impl(), *wx.impl(), *wh.impl(), *b.impl(), rule.kind == RecurrentKind::rnn_relu},
       *out.outputs.impl());
   const std::int64_t strides[] = {time * hidden, 1};
-  out.h = core::make_view(*out.outputs.impl(), Shape({batch, hidden}, where), strides, (time - 1) * hidden, where);
+  const Tensor last =
+      core::make_view(*out.outputs.impl(), Shape({batch, hidden}, where), strides, (time - 1) * hidden, where);
+  out.h = result_like(x, last.impl()->shape, x.dtype, where);  // a copy, so that a carried state keeps nothing else
+  backend_of(x, where).copy(*last.impl(), *out.h.impl());
   record(op, where, &replay, {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection}, {&out.outputs, &out.h},
          {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection, &out.outputs}, rule);
   return out;

@@ -19,15 +19,17 @@ class Cell {
  public:
   Cell(const RecurrentRule& rule, const RecurrentOperands& o, Where where) : rule_(rule), o_(o), where_(where) {
     if (rule.kind != RecurrentKind::gru) return;
+    wh_gates_ = o.wh;
+    if (rule.reset_after) return;
     const std::vector<Tensor> parts = array_split(o.wh, 3, 1, where);
-    wh_gates_ = rule.reset_after ? o.wh : concat({parts[0], parts[1]}, 1, where);
+    wh_gates_ = concat({parts[0], parts[1]}, 1, where);
     wh_new_ = parts[2];
   }
 
   State operator()(const Tensor& from_x, const State& before) const {
-    if (rule_.kind == RecurrentKind::lstm) return lstm(add(from_x, matmul(before.h, o_.wh, where_), where_), before);
+    if (rule_.kind == RecurrentKind::lstm) return lstm(addmm(from_x, before.h, o_.wh, where_), before);
     if (rule_.kind == RecurrentKind::gru) return {gru(array_split(from_x, 3, 1, where_), before.h), {}};
-    const Tensor pre = add(from_x, matmul(before.h, o_.wh, where_), where_);
+    const Tensor pre = addmm(from_x, before.h, o_.wh, where_);
     return {rule_.kind == RecurrentKind::rnn_relu ? relu(pre, where_) : tanh(pre, where_), {}};
   }
 

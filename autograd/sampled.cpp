@@ -13,6 +13,7 @@
 #include <capstan/ops/index.hpp>
 #include <capstan/ops/linalg.hpp>
 #include <capstan/ops/losses.hpp>
+#include <capstan/tape.hpp>
 
 #include "autograd/drawing.hpp"
 #include "autograd/places.hpp"
@@ -205,6 +206,11 @@ Candidates candidates_for(const Layer& layer, const Tensor& targets, const Candi
   return {sampled, given.true_expected, given.sampled_expected};
 }
 
+/// Logarithms of expected counts, which are constants whatever they were made of.
+Tensor log_of(const Tensor& expected, DType dtype, Where where) {
+  return log(stop_gradient(expected, where), where).to(dtype, where);
+}
+
 struct Logits {
   Tensor of_targets;  // [batch, true classes]
   Tensor of_sampled;  // [batch, candidates]
@@ -222,8 +228,8 @@ Logits logits_of(const Layer& layer, const Tensor& targets, const Candidates& ca
   }
   if (subtract_log_q) {
     const DType dtype = of_targets.dtype(where);
-    const Tensor q = log(candidates.sampled_expected, where).to(dtype, where);
-    of_targets = sub(of_targets, log(candidates.true_expected, where).to(dtype, where), where);
+    const Tensor q = log_of(candidates.sampled_expected, dtype, where);
+    of_targets = sub(of_targets, log_of(candidates.true_expected, dtype, where), where);
     shift = shift.defined() ? sub(shift, q, where) : neg(q, where);
   }
   const Tensor columns = transpose(embedding(candidates.sampled, layer.weights, {}, where), where);

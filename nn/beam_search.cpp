@@ -70,24 +70,22 @@ BeamSearch::BeamSearch(std::int64_t batch, const BeamOptions& options, Device de
     : options_(options), device_(device), batch_(batch) {
   check_options(options, where);
   if (batch < 0) base::fail<ShapeError>(where, kOp, ": the batch is ", batch, "; it must be >= 0.");
+  const std::int64_t hypotheses = Shape({batch, options.beams}, where).numel();
+  origins_ = arange(hypotheses, where).to(device, where);  // first of all: it says so if they are too many
   decoding::Batch rows{batch, device};
   starts_ = decoding::first_inputs(kOp, options.start, options.start_tokens, rows, where);
   places_ = memory_lengths(options.memory_lengths, batch, where);
   results_ = options.results.value_or(options.beams);
   open_ = batch;
-  const auto hypotheses = static_cast<std::size_t>(Shape({batch, options.beams}, where).numel());
   complete_.resize(static_cast<std::size_t>(batch));
-  alive_.assign(hypotheses, kNothing);
-  std::vector<std::int64_t> inputs(hypotheses), origins(hypotheses);
+  alive_.assign(static_cast<std::size_t>(hypotheses), kNothing);
+  std::vector<std::int64_t> inputs(alive_.size());
   for (std::int64_t row = 0; row < batch; ++row) {
     alive_[slot(row, 0)] = 0;
-    for (std::int64_t beam = 0; beam < options.beams; ++beam) {
+    for (std::int64_t beam = 0; beam < options.beams; ++beam)
       inputs[slot(row, beam)] = starts_[static_cast<std::size_t>(row)];
-      origins[slot(row, beam)] = static_cast<std::int64_t>(slot(row, beam));
-    }
   }
   inputs_ = decoding::tokens_on(device, inputs, where);
-  origins_ = decoding::tokens_on(device, origins, where);
 }
 
 // --- a step ----------------------------------------------------------------------------------------------------

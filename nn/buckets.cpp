@@ -1,8 +1,11 @@
 #include <capstan/nn/buckets.hpp>
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include <capstan/create.hpp>
+#include <capstan/ops/rearranging.hpp>
 
 #include "lib/base/text.hpp"
 
@@ -30,14 +33,15 @@ void check_pairs(const TokenLists& sources, const TokenLists& targets, Where whe
 /// Sequences after all checks.
 PaddedTokens padded(const TokenLists& sequences, std::int64_t length, std::int64_t pad, Where where) {
   const auto batch = static_cast<std::int64_t>(sequences.size());
-  const Shape shape({batch, length}, where);
-  Tokens all(static_cast<std::size_t>(shape.numel()), pad), lengths;
+  Tensor tokens = full(Shape({batch, length}, where), pad, {.dtype = DType::int64}, where);
+  const std::span<std::int64_t> all = tokens.mutable_span<std::int64_t>(where);
+  Tokens lengths;
   for (std::size_t row = 0; row < sequences.size(); ++row) {
     std::copy(sequences[row].begin(), sequences[row].end(),
               all.begin() + static_cast<std::ptrdiff_t>(row) * static_cast<std::ptrdiff_t>(length));
     lengths.push_back(length_of(sequences[row]));
   }
-  return {from_vector(all, shape, where), from_vector(lengths, where)};
+  return {std::move(tokens), from_vector(lengths, where)};
 }
 
 }  // namespace
@@ -136,13 +140,14 @@ BucketBatch Buckets::batch(std::int64_t bucket, const TokenLists& sources, const
     target.push_back(std::move(to));
   }
 
-  std::vector<float> weights;
-  for (const Tokens& tokens : target)
-    for (std::int64_t t = 0; t < room.target; ++t) weights.push_back(t < length_of(tokens) ? 1.0f : 0.0f);
   const PaddedTokens sources_padded = padded(source, room.source, options_.pad, where);
   const PaddedTokens targets_padded = padded(target, room.target, options_.pad, where);
-  return {sources_padded.tokens, sources_padded.lengths, padded(input, room.target, options_.pad, where).tokens,
-          targets_padded.tokens, targets_padded.lengths, from_vector(weights, targets_padded.tokens.shape(), where)};
+  return {sources_padded.tokens,
+          sources_padded.lengths,
+          padded(input, room.target, options_.pad, where).tokens,
+          targets_padded.tokens,
+          targets_padded.lengths,
+          sequence_mask(targets_padded.lengths, room.target, DType::float32, where)};
 }
 
 }  // namespace capstan::nn

@@ -103,18 +103,19 @@ Linear projection_from(const CellProjectionOptions& options, CellSizes cell, Rng
 }
 
 Tensor project(const Linear& projection, const CellActivation& activation, const Tensor& x, Where where) {
-  Tensor y;
-  if (x.rank(where) <= 2) {
-    y = projection(x, where);
-  } else {  // all steps as one matrix
-    std::vector<std::int64_t> sizes(x.shape().begin(), x.shape().end());
-    std::int64_t rows = 1;
-    for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) rows *= sizes[axis];
-    y = projection(reshape(x, {rows, sizes.back()}, where), where);
-    sizes.back() = y.size(1);
-    y = reshape(y, Shape(std::span<const std::int64_t>(sizes), where), where);
-  }
-  return activation ? activation(y, where) : y;
+  const auto of_rows = [&](const Tensor& rows) {
+    Tensor y = projection(rows, where);
+    if (activation) y = activation(y, where);
+    return y;
+  };
+  if (x.rank(where) <= 2) return of_rows(x);
+  // all steps as one matrix: the activation sees rows of features, as in a step
+  std::vector<std::int64_t> sizes(x.shape().begin(), x.shape().end());
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis + 1 < sizes.size(); ++axis) count *= sizes[axis];
+  const Tensor y = of_rows(reshape(x, {count, sizes.back()}, where));
+  sizes.back() = y.size(-1, where);
+  return reshape(y, Shape(std::span<const std::int64_t>(sizes), where), where);
 }
 
 }  // namespace capstan::nn::detail

@@ -18,14 +18,16 @@ namespace {
 
 // --- construction ---
 
-void check_sizes(const char* cell, std::int64_t inputs, std::int64_t hidden, std::int64_t blocks, DType dtype,
-                 Where where) {
+void check_sizes(const char* cell, std::int64_t inputs, std::int64_t hidden, std::int64_t units, std::int64_t blocks,
+                 DType dtype, Where where) {
   if (inputs < 1 || hidden < 1)
     base::fail<ShapeError>(where, cell, ": ", inputs, " inputs and ", hidden,
                            " units were asked for; both must be >= 1.");
   if (!is_floating(dtype))
     base::fail<DTypeError>(where, cell, ": the dtype is ", dtype, "; it must be a floating type.");
-  static_cast<void>(Shape({inputs, blocks, hidden}, where));  // blocks * hidden does not overflow
+  // no product of these overflows
+  static_cast<void>(Shape({inputs, blocks, hidden}, where));
+  static_cast<void>(Shape({units, blocks, hidden}, where));
 }
 
 bool is_finite(double x) { return x - x == 0; }
@@ -126,6 +128,25 @@ void check_call(const char* cell, const Tensor& x, const Layout& layout, const T
   }
 }
 
+/// What `use` gives. It is one operation, which checks all that it is given before it begins: a step that goes well is
+/// not checked twice. What is refused `check` says in the cell's words.
+template <class Use, class Check>
+auto checked_once(Use use, Check check) {
+  try {
+    return use();
+  } catch (const Error&) {
+    check();
+    throw;
+  }
+}
+
+/// The result of a step whose output is the state's h.
+template <class State>
+std::pair<Tensor, State> with_output(State after) {
+  Tensor output = after.h;
+  return {std::move(output), std::move(after)};
+}
+
 Tensor zero_rows(std::int64_t batch, std::int64_t units, const Tensor& like, Where where) {
   return zeros(Shape({batch, units}, where), {like.dtype(where), like.device(where)}, where);
 }
@@ -136,7 +157,7 @@ Tensor zero_rows(std::int64_t batch, std::int64_t units, const Tensor& like, Whe
 
 RnnCell::RnnCell(std::int64_t inputs, std::int64_t hidden, const RnnCellOptions& options, Rng& rng, Where where)
     : activation_(options.activation) {
-  check_sizes("RnnCell", inputs, hidden, 1, options.dtype, where);
+  check_sizes("RnnCell", inputs, hidden, hidden, 1, options.dtype, where);
   const Maker make{rng, options.dtype, where};
   wx = make(options.input_init, {inputs, hidden});
   wh = make(options.recurrent_init, {hidden, hidden});
@@ -144,9 +165,11 @@ RnnCell::RnnCell(std::int64_t inputs, std::int64_t hidden, const RnnCellOptions&
 }
 
 std::pair<Tensor, RnnCell::State> RnnCell::operator()(const Tensor& x, const State& before, Where where) const {
-  check_call("RnnCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}}, where);
-  const Tensor h = rnn_cell(x, before.h, {wx, wh, b}, activation_, where);
-  return {h, State{h}};
+  return checked_once(
+      [&] { return with_output(State{capstan::detail::rnn_cell(x, before.h, wx, wh, b, activation_, where)}); },
+      [&] {
+        check_call("RnnCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}}, where);
+      });
 }
 
 std::pair<Tensor, RnnCell::State> RnnCell::sequence(const Tensor& x, const State& before,
@@ -164,7 +187,7 @@ RnnCell::State RnnCell::zero_state(std::int64_t batch, Where where) const {
 
 GruCell::GruCell(std::int64_t inputs, std::int64_t hidden, const GruCellOptions& options, Rng& rng, Where where)
     : reset_after_(options.reset_after) {
-  check_sizes("GruCell", inputs, hidden, 3, options.dtype, where);
+  check_sizes("GruCell", inputs, hidden, hidden, 3, options.dtype, where);
   check_finite("GruCell", "gate_bias", options.gate_bias, where);
   const Maker make{rng, options.dtype, where};
   wx = make(options.input_init, {inputs, 3 * hidden});
@@ -175,9 +198,11 @@ GruCell::GruCell(std::int64_t inputs, std::int64_t hidden, const GruCellOptions&
 }
 
 std::pair<Tensor, GruCell::State> GruCell::operator()(const Tensor& x, const State& before, Where where) const {
-  check_call("GruCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}}, where);
-  const Tensor h = gru_cell(x, before.h, {wx, wh, b, bn}, reset_after_, where);
-  return {h, State{h}};
+  return checked_once(
+      [&] { return with_output(State{capstan::detail::gru_cell(x, before.h, wx, wh, b, bn, reset_after_, where)}); },
+      [&] {
+        check_call("GruCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}}, where);
+      });
 }
 
 std::pair<Tensor, GruCell::State> GruCell::sequence(const Tensor& x, const State& before,
@@ -201,10 +226,10 @@ LstmCell::LstmCell(std::int64_t inputs, std::int64_t hidden, const LstmCellOptio
       activation_(options.activation),
       coupled_(options.coupled_gates) {
   const std::int64_t blocks = coupled_ ? 3 : 4;
-  check_sizes("LstmCell", inputs, hidden, blocks, options.dtype, where);
+  const std::int64_t units = options.projection > 0 ? options.projection : hidden;
+  check_sizes("LstmCell", inputs, hidden, units, blocks, options.dtype, where);
   check_options(options, where);
   const std::int64_t gates = blocks * hidden, forget = coupled_ ? 0 : hidden;
-  const std::int64_t units = options.projection > 0 ? options.projection : hidden;
   const Maker make{rng, options.dtype, where};
   wx = make(options.input_init, {inputs, gates});
   wh = make(options.recurrent_init, {units, gates});
@@ -241,7 +266,7 @@ LstmCell::State LstmCell::step(const Tensor& x, const State& before, Where where
     return peephole.defined() ? add(gate, mul(cell, peephole, where), where) : gate;
   };
 
-  Tensor gates = add(linear(x, wx, b, where), matmul(before.h, wh, where), where);
+  Tensor gates = addmm(linear(x, wx, b, where), before.h, wh, where);
   if (gate_gain.defined()) {
     const Tensor apart = reshape(gates, {batch, blocks, hidden_}, where);
     const Tensor rows = layer_norm(apart, 1, Tensor(), Tensor(), epsilon_, where);
@@ -264,11 +289,15 @@ LstmCell::State LstmCell::step(const Tensor& x, const State& before, Where where
 }
 
 std::pair<Tensor, LstmCell::State> LstmCell::operator()(const Tensor& x, const State& before, Where where) const {
-  check_call("LstmCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}, {"c", &before.c, hidden_}}, where);
-  State after =
-      has_sequence() ? lstm_cell(x, before.h, before.c, {wx, wh, b, projection}, where) : step(x, before, where);
-  Tensor output = after.h;
-  return {std::move(output), std::move(after)};
+  const auto check = [&] {
+    check_call("LstmCell", x, kStep, wx, {{"h", &before.h, wh.size(0, where)}, {"c", &before.c, hidden_}}, where);
+  };
+  if (has_sequence())
+    return checked_once(
+        [&] { return with_output(capstan::detail::lstm_cell(x, before.h, before.c, wx, wh, b, projection, where)); },
+        check);
+  check();
+  return with_output(step(x, before, where));
 }
 
 std::pair<Tensor, LstmCell::State> LstmCell::sequence(const Tensor& x, const State& before,

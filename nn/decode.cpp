@@ -41,9 +41,17 @@ void check_top_k(const char* op, const SampleOptions& options, std::int64_t voca
                            " tokens; it must be in [0, ", vocabulary, "].");
 }
 
-/// `filter_logits` after all checks.
+/// The temperature beside such logits: neither 0 nor infinite in their type, which would make NaN of 0 and -infinity.
+double temperature_for(const Tensor& logits, double temperature) {
+  if (logits.dtype() == DType::float64) return temperature;
+  using Limits = std::numeric_limits<float>;
+  return std::clamp(temperature, static_cast<double>(Limits::min()), static_cast<double>(Limits::max()));
+}
+
+/// `filter_logits` after all checks, for logits of 32 or 64 bits.
 Tensor filtered(const Tensor& logits, const SampleOptions& options, Where where) {
-  const Tensor x = options.temperature == 1 ? logits : div(logits, options.temperature, where);
+  const double temperature = temperature_for(logits, options.temperature);
+  const Tensor x = temperature == 1 ? logits : div(logits, temperature, where);
   const bool few = options.top_k > 0 && options.top_k < x.size(-1, where), nucleus = options.top_p < 1;
   if (!few && !nucleus) return x;
   Tensor kept, places;  // the largest first
@@ -56,17 +64,17 @@ Tensor filtered(const Tensor& logits, const SampleOptions& options, Where where)
     kept = std::move(sorted.values);
     places = std::move(sorted.indices);
   }
-  if (nucleus) {  // a token belongs to it if those before it are not enough
+  if (nucleus) {  // a token belongs to it if those before it are not enough: the first, before which is 0, always does
     const Tensor before = cumsum(softmax(stop_gradient(kept, where), -1, where), -1, {.exclusive = true}, where);
-    kept = capstan::where(less(before, options.top_p, where), kept, -kInfinity, where);
+    const double enough = std::max(options.top_p, 1e-30);  // above 0 in float32 too
+    kept = capstan::where(less(before, enough, where), kept, -kInfinity, where);
   }
   return scatter(full_like(x, -kInfinity, where), places, kept, -1, where);
 }
 
 /// One token for each row of logits whose largest, [rows, 1], are finite.
-Tensor draw(const Tensor& logits, const Tensor& largest, SampleOptions options, Rng& rng, Where where) {
-  // Only differences count. With the largest at 0 no temperature makes it overflow, and none below this one matters.
-  options.temperature = std::max(options.temperature, 1e-30);
+Tensor draw(const Tensor& logits, const Tensor& largest, const SampleOptions& options, Rng& rng, Where where) {
+  // Only differences count. With the largest at 0 no temperature makes it overflow.
   const Tensor x = options.temperature == 1 ? logits : sub(logits, largest, where);
   return squeeze(categorical(filtered(x, options, where), 1, rng, where), 1, where);
 }
@@ -96,7 +104,7 @@ Tensor filter_logits(const Tensor& logits, const SampleOptions& options, Where w
     base::fail<ShapeError>(where, op, ": the logits are ", logits.shape(),
                            "; they must be [..., vocabulary] with one token or more.");
   check_top_k(op, options, logits.size(-1), where);
-  return filtered(logits, options, where);
+  return filtered(decoding::widened(logits, where), options, where).to(logits.dtype(), where);
 }
 
 Tensor sample_tokens(const Tensor& logits, const SampleOptions& options, Rng& rng, Where where) {

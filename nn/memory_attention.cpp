@@ -69,7 +69,7 @@ std::int64_t queries_of_each(const char* op, const char* what, std::int64_t rows
                              Where where) {
   const std::int64_t batch = memory.values.size(0), shared = memory.shared_by;
   if (rows == batch) return 1;
-  if (rows == batch * shared) return shared;
+  if (batch > 0 && rows % batch == 0 && rows / batch == shared) return shared;
   if (shared == 1)
     base::fail<ShapeError>(where, op, ": the ", what, " has ", rows, " rows and the memory ", batch,
                            "; there must be as many of both.");
@@ -87,6 +87,14 @@ void check_read(const char* op, const Tensor& query, std::int64_t features, cons
     base::fail<ShapeError>(where, op, ": the memory's keys are ", keys.shape(), memory.v.defined() ? " beside a v" : "",
                            "; they must be [batch, ", heads, ", places, ", units, "]",
                            additive ? " beside a v" : " without a v", ", as this attention prepares them.");
+  const Tensor &values = memory.values, &mask = memory.mask;
+  if (values.rank() != 3 || values.size(0) != keys.size(0) || values.size(1) != keys.size(2))
+    base::fail<ShapeError>(where, op, ": the memory's keys are ", keys.shape(), " and its values ", values.shape(),
+                           "; the values must be [", keys.size(0), ", ", keys.size(2), ", features].");
+  if (mask.defined() &&
+      (mask.rank() != 3 || mask.size(0) != keys.size(0) || mask.size(1) != 1 || mask.size(2) != keys.size(2)))
+    base::fail<ShapeError>(where, op, ": the memory's keys are ", keys.shape(), " and its mask ", mask.shape(),
+                           "; the mask must be [", keys.size(0), ", 1, ", keys.size(2), "].");
   check_defined(op, "query", query, where);
   if (query.rank() != 2 || query.size(1) != features)
     base::fail<ShapeError>(where, op, ": the query is ", query.shape(), "; it must be [rows, ", features, "].");
@@ -125,6 +133,8 @@ void check_sizes(const char* op, std::int64_t query, std::int64_t memory, std::i
 AttentionMemory repeated(AttentionMemory memory, std::int64_t count, Where where) {
   if (count < 1)
     base::fail<Error>(where, "repeated: ", count, " rows were to share each row of the memory; one is the least.");
+  const std::int64_t batch = memory.values.defined() ? memory.values.size(0) : 1;
+  static_cast<void>(Shape({batch, memory.shared_by, count}, where));  // their product does not overflow
   memory.shared_by *= count;
   return memory;
 }
@@ -136,6 +146,7 @@ BahdanauAttention::BahdanauAttention(const BahdanauAttentionOptions& options, Rn
   check_sizes("BahdanauAttention", options.query, options.memory, heads, where);
   if (units < 1)
     base::fail<ShapeError>(where, "BahdanauAttention: ", units, " units were asked for; one is the least.");
+  static_cast<void>(Shape({options.query, heads, units}, where));  // heads * units does not overflow
   const TensorOptions type{options.dtype, cpu()};
   const Shape of_query({options.query, heads * units}, where), of_memory({options.memory, heads * units}, where);
   const Shape of_units({heads, units}, where);
@@ -143,9 +154,8 @@ BahdanauAttention::BahdanauAttention(const BahdanauAttentionOptions& options, Rn
   query_weight = Parameter(options.weight_init(of_query, rng, type, where), where);
   memory_weight = Parameter(options.weight_init(of_memory, rng, type, where), where);
   v = Parameter(options.weight_init(of_units, Fans{size, size}, rng, type, where), where);
-  if (!options.normed) return;
-  g = Parameter(full(Shape({heads}, where), std::sqrt(1 / size), type, where), where);
-  b = Parameter(zeros(of_units, type, where), where);
+  if (options.normed) g = Parameter(full(Shape({heads}, where), std::sqrt(1 / size), type, where), where);
+  if (options.normed || options.bias) b = Parameter(zeros(of_units, type, where), where);
 }
 
 AttentionMemory BahdanauAttention::prepare(const Tensor& memory, const Tensor& lengths, Where where) const {
@@ -191,8 +201,11 @@ LuongAttention::LuongAttention(const LuongAttentionOptions& options, Rng& rng, W
     base::fail<Error>(where, "LuongAttention: ", heads_,
                       " heads were asked for; those of LuongScore::dot, which has no weights, would all be the same.");
   const TensorOptions type{options.dtype, cpu()};
-  const Shape of_weight({memory_, heads_ * query_}, where);
-  if (weighted) weight = Parameter(options.weight_init(of_weight, rng, type, where), where);
+  if (weighted) {
+    static_cast<void>(Shape({memory_, heads_, query_}, where));  // heads_ * query_ does not overflow
+    const Shape of_weight({memory_, heads_ * query_}, where);
+    weight = Parameter(options.weight_init(of_weight, rng, type, where), where);
+  }
   if (options.scaled) g = Parameter(ones(Shape({heads_}, where), type, where), where);
 }
 
@@ -237,18 +250,40 @@ const AttentionCellOptions& checked(const AttentionCellOptions& options, Where w
   if (options.attention_size == 0 && (options.bias || options.activation))
     base::fail<Error>(where, kCell,
                       ": a bias or an activation was asked for without an attention_size; they belong to its layer.");
+  if (options.output_size != 0 && (options.attention_size == 0 || !options.query_state))
+    base::fail<Error>(where, kCell, ": output_size is ", options.output_size,
+                      "; it belongs to query_state with an attention_size.");
   return options;
+}
+
+/// Throws unless a cell that tells its sizes has those that the attention asks for.
+void check_cell(const AttentionCellOptions& options, CellSizes cell, std::int64_t query, std::int64_t fed,
+                Where where) {
+  if (!options.query_state && cell.outputs != kUnknownSize && cell.outputs != query)
+    base::fail<ShapeError>(where, kCell, ": the cell gives ", cell.outputs, " features and the attention takes ",
+                           "queries of ", query, "; they must be equal.");
+  if (options.input_feeding && cell.inputs != kUnknownSize && cell.inputs < fed)
+    base::fail<ShapeError>(where, kCell, ": the cell takes ", cell.inputs, " features and is fed ", fed,
+                           " of the attention; it must take these and the input's.");
 }
 
 }  // namespace
 
-AttentionLayer::AttentionLayer(const AttentionCellOptions& options, std::int64_t output, std::int64_t context, Rng& rng,
-                               Where where)
+AttentionLayer::AttentionLayer(const AttentionCellOptions& options, CellSizes cell, std::int64_t query,
+                               std::int64_t context, Rng& rng, Where where)
     : features_(checked(options, where).attention_size > 0 ? options.attention_size : context),
+      fed_(options.feed_context ? context : features_),
       activation_(options.activation) {
+  check_cell(options, cell, query, fed_, where);
   if (options.attention_size == 0) return;
+  std::int64_t rows = query;
+  if (options.query_state)
+    rows = agreed_size(kCell, "output_size", options.output_size, "outputs", cell.outputs, where);
+  if (__builtin_add_overflow(rows, context, &rows))
+    base::fail<ShapeError>(where, kCell, ": an output and a context of ", context,
+                           " features are 2^63 features or more.");
   const TensorOptions type{options.dtype, cpu()};
-  weight = Parameter(options.weight_init(Shape({output + context, features_}, where), rng, type, where), where);
+  weight = Parameter(options.weight_init(Shape({rows, features_}, where), rng, type, where), where);
   if (options.bias) bias = Parameter(options.bias_init(Shape({features_}, where), rng, type, where), where);
 }
 
@@ -282,6 +317,16 @@ void check_attention_step(const Tensor& x, bool feeds, const Tensor& attention, 
 
 Tensor zeros_beside(const AttentionMemory& memory, std::int64_t rows, std::int64_t columns, Where where) {
   return zeros(Shape({rows, columns}, where), {memory.values.dtype(), memory.values.device()}, where);
+}
+
+Tensor joined_state(std::span<const Tensor* const> tensors, Where where) {
+  std::vector<Tensor> parts;
+  parts.reserve(tensors.size());
+  for (const Tensor* const tensor : tensors)
+    if (tensor->defined()) parts.push_back(*tensor);
+  if (parts.empty())
+    base::fail<Error>(where, kCell, ": the cell's state has no tensors; with query_state they are the query.");
+  return parts.size() == 1 ? parts.front() : concat(parts, -1, where);
 }
 
 Tensor mean_of_heads(const Tensor& weights, Where where) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <capstan/create.hpp>
+#include <capstan/nn/unroll.hpp>
 #include <capstan/ops/dropout.hpp>
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/shaping.hpp>
@@ -92,6 +93,7 @@ template <class Options>
 std::vector<RecurrentLayer> layers_of(const char* layer, const Options& options, Rng& rng, Where where) {
   const Options& o = checked(layer, options, where);
   std::vector<RecurrentLayer> layers;
+  layers.reserve(static_cast<std::size_t>(o.layers));
   for (std::int64_t i = 0; i < o.layers; ++i) {
     const std::int64_t inputs = i == 0 ? o.inputs : (o.bidirectional ? 2 : 1) * units_of(o);
     RecurrentLayer& one = layers.emplace_back();
@@ -119,25 +121,31 @@ struct Call {
   const std::vector<RecurrentLayer>& layers;
   Where where;
 
+  /// All weights have its type and device.
+  const Tensor& first_weight() const {
+    if (layers.empty()) base::fail<Error>(where, layer, ": the model has no layers; one is the least.");
+    return layers.front().forward.wx;
+  }
+
   Shape shape_of_state(std::int64_t batch, std::int64_t units) const {
     return Shape({static_cast<std::int64_t>(layers.size()) * plan.directions, batch, units}, where);
   }
 
   Tensor zeros_of(std::int64_t batch, std::int64_t units) const {
-    const Tensor& wh = layers.front().forward.wh;
-    return zeros(shape_of_state(batch, units), {wh.dtype(where), wh.device(where)}, where);
+    const Tensor& wx = first_weight();
+    return zeros(shape_of_state(batch, units), {wx.dtype(where), wx.device(where)}, where);
   }
 
-  /// How many rows x has, which must fit the weights.
-  std::int64_t batch_of(const Tensor& x, bool time_major) const {
+  /// How many rows x has. It must fit the weights, and the lengths must fit it.
+  std::int64_t batch_of(const Tensor& x, const Tensor& lengths, bool time_major) const {
     if (!x.defined()) base::fail<Error>(where, layer, ": the input is undefined; give it a value first.");
     if (x.rank() != 3 || x.size(2) != plan.inputs)
       base::fail<ShapeError>(where, layer, ": the input is ", x.shape(), "; it must be ",
                              time_major ? "[time, batch, " : "[batch, time, ", plan.inputs, "].");
-    if (const DType own = layers.front().forward.wx.dtype(where); x.dtype() != own)
+    if (const DType own = first_weight().dtype(where); x.dtype() != own)
       base::fail<DTypeError>(where, layer, ": the input is ", x.dtype(), " and the weights ", own,
                              "; all must have one type.");
-    return x.size(time_major ? 1 : 0);
+    return detail::check_unroll(layer, x, lengths, time_major, where).batch;
   }
 
   void check_state(const char* name, const Tensor& state, std::int64_t units, const Tensor& x,
@@ -148,6 +156,9 @@ struct Call {
       base::fail<ShapeError>(where, layer, ": ", name, " of the initial state is ", state.shape(),
                              "; with an input of ", x.shape(), " it must be ", expected,
                              ", [layers * directions, batch, units].");
+    if (const DType own = first_weight().dtype(where); state.dtype() != own)
+      base::fail<DTypeError>(where, layer, ": ", name, " of the initial state is ", state.dtype(), " and the weights ",
+                             own, "; all must have one type.");
   }
 
   /// Layer after layer; `pass(input, states before, weights, options)` runs one direction of one.
@@ -156,6 +167,8 @@ struct Call {
     SequenceOptions options{.lengths = given.lengths, .time_major = given.time_major};
     Tensor sequence = x;
     std::vector<Tensor> last_h, last_c;
+    last_h.reserve(layers.size() * static_cast<std::size_t>(plan.directions));
+    last_c.reserve(start.c.defined() ? last_h.capacity() : 0);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       if (i > 0 && plan.training && plan.dropout > 0)
         sequence = dropout(sequence, 1 - plan.dropout, default_rng(), where);
@@ -188,7 +201,7 @@ Rnn::State Rnn::zero_state(std::int64_t batch, Where where) const {
 
 Rnn::Result Rnn::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
   const Call call{"Rnn", plan_, layers, where};
-  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
   const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
@@ -211,7 +224,7 @@ Gru::State Gru::zero_state(std::int64_t batch, Where where) const {
 
 Gru::Result Gru::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
   const Call call{"Gru", plan_, layers, where};
-  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
   const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
@@ -235,7 +248,7 @@ Lstm::State Lstm::zero_state(std::int64_t batch, Where where) const {
 
 Lstm::Result Lstm::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
   const Call call{"Lstm", plan_, layers, where};
-  const std::int64_t batch = call.batch_of(x, options.time_major);
+  const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
   call.check_state("c", start.c, plan_.hidden, x, batch);

@@ -18,6 +18,12 @@ Tensor widened(Tensor condition, int rank, Where where) {
   return condition;
 }
 
+/// x where the condition is true, elsewhere 0, or false.
+Tensor or_zero(const Tensor& condition, const Tensor& x, Where where) {
+  const Scalar zero = x.dtype() == DType::bool8 ? Scalar(false) : Scalar(0);
+  return capstan::where(widened(condition, x.rank(), where), x, zero, where);
+}
+
 /// "c of the backward cell's initial state in layer 1".
 std::string text_of(const StateOwner& owner, const NamedTensor& part) {
   std::string text = part.name.empty() ? "the " : part.name + " of the ";
@@ -55,7 +61,7 @@ UnrollPlan check_unroll(const char* op, const Tensor& x, const Tensor& lengths, 
   for (std::size_t row = 0; row < list.size(); ++row) {
     if (list[row] < 0 || list[row] > plan.time)
       base::fail<IndexError>(where, op, ": the length of row ", row, " is ", list[row], "; with an input of ",
-                             x.shape(), " it must be in [0, ", plan.time, "].");
+                             x.shape(), " it must be in 0..", plan.time, ".");
     plan.full = std::min(plan.full, list[row]);
     plan.steps = std::max(plan.steps, list[row]);
   }
@@ -69,7 +75,7 @@ void check_state(const UnrollPlan& plan, const StateOwner& owner, const Tensor& 
     const bool known = like != own.end() && like->value.defined();
     if (!part.value.defined()) {
       if (known) base::fail<Error>(where, plan.op, ": ", text_of(owner, part), " is undefined; give it a value first.");
-    } else if (known) {
+    } else if (known && like->value.rank() > 0) {
       if (part.value.shape() != like->value.shape())
         base::fail<ShapeError>(where, plan.op, ": ", text_of(owner, part), " is ", part.value.shape(),
                                "; with an input of ", x.shape(), " it must be ", like->value.shape(), ".");
@@ -99,11 +105,10 @@ Probe::~Probe() { default_rng().restore(before_); }
 Steps::Steps(const UnrollPlan& plan, const Tensor& x, const Tensor& lengths, bool time_major, Where where)
     : plan_(plan), time_axis_(time_major ? 0 : 1), where_(where), outputs_(static_cast<std::size_t>(plan.time)) {
   Tensor seen = plan.steps == plan.time ? x : narrow(x, time_axis_, 0, plan.steps, where);
-  if (plan.full < plan.time) {
+  if (plan.full < plan.steps) {
     const Tensor places = expand_dims(arange(plan.steps, where).to(x.device(), where), 1, where);
-    const Tensor running = less(places, lengths.to(x.device(), where), where);  // [steps, batch]
-    const Tensor valid = time_major ? running : transpose(running, where);
-    seen = capstan::where(widened(valid, x.rank(), where), seen, 0, where);  // 0 * NaN would be NaN in gradients
+    const Tensor running = less(places, lengths.to(x.device(), where), where);      // [steps, batch]
+    seen = or_zero(time_major ? running : transpose(running, where), seen, where);  // 0 * NaN: NaN in gradients
     running_ = unstack(running, 0, where);
   }
   inputs_ = unstack(seen, time_axis_, where);
@@ -118,7 +123,7 @@ void Steps::hold(std::int64_t step, Tensor& output, std::span<Tensor* const> aft
   if (after.size() != before.size())
     base::fail<ShapeError>(where_, plan_.op, ": the number of the state's tensors is ", before.size(), " before step ",
                            step, " and ", after.size(), " after it; with lengths it must not change.");
-  output = capstan::where(widened(running, output.rank(), where_), output, 0, where_);
+  output = or_zero(running, output, where_);
   for (std::size_t i = 0; i < after.size(); ++i) {
     Tensor& now = *after[i];
     const Tensor& then = *before[i];

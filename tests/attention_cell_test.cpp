@@ -123,6 +123,50 @@ TEST_CASE("a step feeds the last attention, and reads the memory with the cell's
   });
 }
 
+TEST_CASE("fed its context and asking by its state, a cell that attends is the attention decoder",
+          "[nn][attention_cell]") {
+  // TensorFlow's attention_decoder by its own operations: two heads, an LSTM of 3 units behind a layer of 2
+  nn::AttentionCell cell = randomized(nn::AttentionCell(
+      nn::InputProjectionCell<nn::LstmCell>(nn::LstmCell(2, 3, {.dtype = f64}), {.inputs = 2 + 8, .dtype = f64}),
+      nn::BahdanauAttention{{.query = 6, .memory = 4, .units = 4, .heads = 2, .bias = true, .dtype = f64}},
+      {.attention_size = 5, .bias = true, .feed_context = true, .query_state = true, .dtype = f64}));
+  CHECK(cell.inputs() == 2);
+  CHECK(cell.outputs() == 5);
+  const Tensor memory = random({2, 5, 4}, 48), x = random({2, 3, 2}, 49);
+  cell.attend(memory);
+  const nn::LstmCell lstm = cell.cell.cell;
+  const nn::Linear projection = cell.cell.projection;
+  const nn::BahdanauAttention a = cell.attention;
+  nn::LstmCell::State state = lstm.zero_state(2);
+  Tensor contexts = zeros({2, 8}, {.dtype = f64});
+  auto own = cell.zero_state(2);
+  CHECK(own.attention.shape() == contexts.shape());
+  for (std::int64_t t = 0; t < 3; ++t) {
+    const Tensor now = x.index({all, t});
+    auto [h, after] = lstm(projection(concat({now, contexts}, 1)), state);
+    const Tensor query = concat({after.h, after.c}, 1);
+    std::vector<Tensor> reads, weights;
+    for (const std::int64_t head : {0, 1}) {
+      const Tensor hidden = matmul(memory, narrow(a.memory_weight, 1, 4 * head, 4));
+      const Tensor y = matmul(query, narrow(a.query_weight, 1, 4 * head, 4)) + a.b[head];
+      weights.push_back(softmax(sum(a.v[head] * tanh(hidden + expand_dims(y, 1)), -1), -1));
+      reads.push_back(sum(expand_dims(weights.back(), -1) * memory, 1));
+    }
+    contexts = concat(reads, 1);
+    const Tensor output = linear(concat({h, contexts}, 1), cell.layer.weight, cell.layer.bias);
+    auto [actual, next] = cell(now, own);
+    CHECK(close(actual, output, tolerance::product64));
+    CHECK(close(next.attention, contexts, tolerance::product64));
+    CHECK(close(next.alignments, (weights[0] + weights[1]) / 2, tolerance::product64));
+    state = after;
+    own = next;
+  }
+  // initial_state_attention
+  own = cell.zero_state(2);
+  own.attention = cell.attention(concat({own.cell.h, own.cell.c}, 1), cell.memory()).output;
+  CHECK(cell(x.index({all, 0}), own).first.shape() == Shape{2, 5});
+}
+
 TEST_CASE("a cell that attends is unrolled as any other, with lengths of its own and of the memory",
           "[nn][attention_cell]") {
   const Tensor steps = {4, 2, 0}, lengths = {5, 1, 3}, given = random({3, 4, 2}, 33), stored = random({3, 5, 4}, 34);

@@ -333,6 +333,27 @@ TEST_CASE("a search of no rows is done", "[nn][beam_search]") {
             .scores.shape() == Shape({0, 4}));
 }
 
+TEST_CASE("an exception in the middle puts the default generator back, which cells draw from", "[nn][beam_search]") {
+  RandomDecoder decoder(3, 2, 2, 1);
+  const RandomDecoder::State state = decoder.random_state(2, 1);
+  int calls = 0;
+  const auto late = [&](const Tensor& h) {
+    if (++calls % 2 == 0) throw NumericError("late");
+    return matmul(h, decoder.out) + uniform({1}, 0, 1, default_rng(), {.dtype = DType::float64});
+  };
+  const RngState before = default_rng().state();
+  Rng rng(3);
+  const nn::DecodeOptions options{.start = 1, .max_steps = 5};
+  CHECK_THROWS_AS(nn::greedy_decode(decoder, decoder.embed(), late, state, options), NumericError);
+  CHECK_THROWS_AS(nn::sample_decode(decoder, decoder.embed(), late, state, options, {}, rng), NumericError);
+  CHECK_THROWS_AS(nn::scheduled_sampling(decoder, decoder.embed(), late, {{1, 2}, {1, 2}}, state, {}, rng),
+                  NumericError);
+  CHECK_THROWS_AS(nn::beam_search(decoder, decoder.embed(), late, state, {.start = 1, .max_steps = 5}), NumericError);
+  CHECK(calls == 8);
+  CHECK(default_rng().state() == before);
+  CHECK(rng.state() == Rng(3).state());
+}
+
 TEST_CASE("wrong logits leave a search as it was", "[nn][beam_search]") {
   nn::BeamSearch search(1, {.beams = 1, .start = 0, .end = 2, .max_steps = 3});
   search.advance(logits_of({{0.5, 0.3, 0.2}}));

@@ -83,6 +83,10 @@ TEST_CASE("buckets refuse what makes no sense, and examples that do not fit", "[
   check_errors({
       {__LINE__, message_of<ShapeError>, [&] { nn::pad_tokens({{1}, {2, 3, 4}}, 2); },
        "pad_tokens: sequence 1 has 3 tokens; there is room for 2."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { nn::pad_tokens({{1}}, INT64_MAX); },
+       "allocate: [1, 9223372036854775807] of int64 would take more than 2^63 bytes."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { nn::Buckets(std::vector<nn::BucketSize>{{4, INT64_MAX}}).batch(0, {{1}}, {{2}}, Tokens{0}); },
+       "allocate: [1, 9223372036854775807] of int64 would take more than 2^63 bytes."},
       {__LINE__, message_of<IndexError>, [&] { nn::pad_tokens(negative); },
        "pad_tokens: token 1 of sequence 0 is -4; it must be >= 0."},
       {__LINE__, message_of<Error>, [&] { nn::Buckets(std::vector<nn::BucketSize>{}); },

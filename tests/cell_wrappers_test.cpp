@@ -23,7 +23,32 @@ std::vector<std::string> names_of(Model& model) {
   return names;
 }
 
-/// As in program 4 of the design.
+namespace cs = capstan;
+
+/// Program 4 of the design, with its names and sizes.
+namespace program {
+
+struct Lm {
+  cs::nn::Embedding embed{10000, 200};
+  cs::nn::StackedCell<cs::nn::DropoutCell<cs::nn::LstmCell>> cell{
+      {{cs::nn::LstmCell(200, 200), {.output_keep = 0.5}}, {cs::nn::LstmCell(200, 200), {.output_keep = 0.5}}}};
+  cs::nn::Linear out{200, 10000};
+};
+
+struct MyCell {
+  struct State {
+    cs::Tensor h;
+  };
+  std::pair<cs::Tensor, State> operator()(const cs::Tensor& x, const State& s) {
+    const cs::Tensor h = s.h + x;
+    return {h, State{h}};
+  }
+  State zero_state(std::int64_t batch) const { return {cs::zeros({batch, 200})}; }
+};
+
+}  // namespace program
+
+/// The same, smaller, and wrapped in the other ways of writing it.
 struct Lm {
   nn::Embedding embed{10, 4};
   nn::StackedCell<nn::DropoutCell<nn::LstmCell>> cell{
@@ -155,6 +180,29 @@ TEST_CASE("a language model of wrapped cells runs, carries its state and is name
   CHECK(same(second[1][2], zeros({4})));
   CHECK(last.cells.size() == 2u);
   CHECK(lm.out(second).shape() == Shape{2, 3, 10});
+}
+
+TEST_CASE("program 4 of the design runs as it is written", "[nn][cells]") {
+  program::Lm lm;
+  const Tensor words = {{4, 17, 9}, {8, 2, 0}}, lengths = {3, 2};
+  auto carried = lm.cell.zero_state(2);
+  for (int window = 0; window < 2; ++window) {
+    auto [outputs, state] =
+        cs::nn::unroll(lm.cell, lm.embed(words), {.lengths = lengths, .initial_state = carried, .time_major = false});
+    carried = cs::stop_gradient(state);
+    CHECK(outputs.shape() == Shape{2, 3, 200});
+    CHECK(lm.out(outputs).shape() == Shape{2, 3, 10000});
+  }
+  CHECK(carried.cells[1].cell.c.shape() == Shape{2, 200});
+
+  cs::nn::Lstm fast{{.inputs = 200, .hidden = 200, .layers = 2, .bidirectional = true, .dropout = 0.5}};
+  const Tensor x = lm.embed(words);
+  auto [h, last] = fast(x, {.lengths = lengths});
+  CHECK(h.shape() == Shape{2, 3, 400});
+  CHECK(last.c.shape() == Shape{4, 2, 200});
+
+  program::MyCell own;
+  CHECK(close(cs::nn::unroll(own, x).second.h, sum(x, 1), tolerance::roundings32));
 }
 
 TEST_CASE("set_training reaches cells inside of wrappers", "[nn][cells]") {
@@ -405,6 +453,12 @@ TEST_CASE("wrappers of cells that have sequences have them, and they are their s
   check_sequence("embedding", nn::EmbeddingCell<nn::RnnCell>(rnn_cell(3, 2, 1), table, rng), tokens);
   check_sequence("projected input", nn::InputProjectionCell<nn::RnnCell>(rnn_cell(3, 2, 1), projection, rng), x);
   check_sequence("projected output", nn::OutputProjectionCell<nn::RnnCell>(rnn_cell(3, 3, 1), projection, rng), x);
+  nn::CellProjectionOptions along_rows = projection;
+  along_rows.activation = nn::Softmax{.axis = 1};  // which is the axis of time in a sequence
+  check_sequence("activation along rows, in front",
+                 nn::InputProjectionCell<nn::RnnCell>(rnn_cell(3, 2, 1), along_rows, rng), x);
+  check_sequence("activation along rows, behind",
+                 nn::OutputProjectionCell<nn::RnnCell>(rnn_cell(3, 3, 1), along_rows, rng), x);
   check_sequence(
       "variational dropout",
       Drop(rnn_cell(3, 4, 1), {.input_keep = 0.5, .output_keep = 0.5, .variational = true, .inputs = 3, .outputs = 4}),

@@ -178,6 +178,23 @@ TEST_CASE("what stands behind the end of an input or of its labels reaches nothi
     }
 }
 
+TEST_CASE("a NaN among the steps reaches the loss and the gradients of its own sequence alone", "[ctc]") {
+  const Batch batch = batch_of(0);
+  Tensor logs = batch.logs.copy();
+  logs.index_put({1, 2, 0}, kNaN);  // a blank, in the middle of five steps
+  const auto f = [&](const Tensor& x) { return losses_of(batch, x); };
+  const Tensor losses = f(logs), expected = batch.losses();
+  CHECK(std::isnan(losses.at<double>(1)));
+  CHECK(close(losses[0], expected[0], tolerance::roundings64));
+  CHECK(close(narrow(losses, 0, 2, 3), narrow(expected, 0, 2, 3), tolerance::roundings64));
+  const Tensor clean = batch.gradient(weights);
+  for (const Tensor& g : {weighed_gradient(f, logs), composed_gradient(f, logs)}) {
+    CHECK(any_of(isnan(g[1])).item<bool>());
+    CHECK(close(g[0], clean[0], tolerance::roundings64));
+    CHECK(close(narrow(g, 0, 2, 3), narrow(clean, 0, 2, 3), tolerance::roundings64));
+  }
+}
+
 TEST_CASE("from_logits is the loss behind log_softmax", "[ctc]") {
   const Batch batch = batch_of(2);
   for (const bool time_major : {false, true}) {

@@ -136,6 +136,32 @@ TEST_CASE("of equal logits the first are kept, and axes before the last are any"
   CHECK(same(nn::filter_logits(quarters, {.top_p = 0.51}), {{0.0, 0.0, 0.0, -kInfinity}}));
 }
 
+TEST_CASE("temperatures and nuclei that float32 cannot tell from 0 or infinity make no NaN, and one token stays",
+          "[nn][decode]") {
+  const Tensor logits = {{1.0f, 3.0f, 2.0f}, {0.0f, -1.0f, -2.0f}};
+  CHECK(same(nn::filter_logits(logits, {.top_p = 1e-300}), nn::filter_logits(logits, {.top_k = 1})));
+  CHECK(all_of(isfinite(nn::filter_logits(Tensor{{0.0f, 1.0f}}, {.temperature = 1e-300}))).item<bool>());
+  const Tensor two = nn::filter_logits(logits, {.top_k = 2});
+  CHECK(same(isinf(nn::filter_logits(two, {.temperature = 1e300})), isinf(two)));
+  Rng rng(4);
+  CHECK(nn::sample_tokens(logits, {.top_p = 1e-300}, rng).to_vector<std::int64_t>() == Tokens{1, 0});
+  CHECK(array_equal(isinf(pick(two, nn::sample_tokens(two, {.temperature = 1e300}, rng))), Tensor{false, false}));
+}
+
+TEST_CASE("nuclei of logits of 16 bits are those of float32", "[nn][decode]") {
+  for (const DType type : {DType::float16, DType::bfloat16}) {
+    const Tensor even = zeros({1, 4096}, {.dtype = type});  // as many as half of them are exactly half
+    const Tensor filtered = nn::filter_logits(even, {.top_p = 0.5});
+    CHECK(filtered.dtype() == type);
+    CHECK(number(count_nonzero(isfinite(filtered.to(DType::float32)))) == 2048);
+    const Tensor few = Tensor{{1.0f, 4.0f, 2.0f, 3.0f}}.to(type);
+    GradientTape tape;
+    tape.watch(few);
+    const Tensor kept = nn::filter_logits(few, {.temperature = 2, .top_k = 2});
+    CHECK(same(tape.gradient(sum(where(isfinite(kept), kept, 0)), few), Tensor{{0.0f, 0.5f, 0.0f, 0.5f}}.to(type)));
+  }
+}
+
 TEST_CASE("gradients of filtered logits go to those that are kept", "[nn][decode]") {
   const Tensor logits = {{1.0, 4.0, 2.0, 3.0}};
   GradientTape tape;

@@ -118,6 +118,17 @@ TEST_CASE("a refused loss leaves a tape as it was", "[errors][ctc]") {
   CHECK(tape.size() == 0);
 }
 
+TEST_CASE("more classes than any memory holds are refused, or are none", "[errors][ctc]") {
+  constexpr std::int64_t many = std::int64_t{1} << 59;
+  const Tensor wide = broadcast_to(zeros({1, 1, 1}), {1, 1, many}), nobody = zeros({0, 1, many});
+  CHECK_THROWS_AS(ctc_beam_search_decode(wide), OutOfMemoryError);
+  CHECK(ctc_beam_search_decode(nobody).lengths.shape() == Shape{0, 1});
+  GradientTape tape;
+  tape.watch(nobody);
+  const Tensor loss = ctc_loss(nobody, zeros({0, 1}, {.dtype = DType::int64}), {}, {}, {.reduction = Reduction::sum});
+  CHECK(tape.gradient(loss, nobody).shape() == nobody.shape());
+}
+
 TEST_CASE("decoders refuse what they cannot decode", "[errors][ctc]") {
   const Operands o;
   const Tensor flat = zeros({4, 3}), long_one = {2, 5};

@@ -173,8 +173,8 @@ TEST_CASE("scheduled sampling refuses inputs, lengths and probabilities that mak
       {__LINE__, message_of<ShapeError>, [&] { run(o.tokens[0], {}, here()); }, scheduled + "the input is [3]; it must be [batch, time, ...] with one step or more."},
       {__LINE__, message_of<ShapeError>, [&] { run(zeros({2, 3, 1}), {}, here()); }, scheduled + "the inputs are [2, 3, 1]; they must be [batch, time]."},
       {__LINE__, message_of<DTypeError>, [&] { run(zeros({2, 3}), {}, here()); }, scheduled + "the inputs are float32; they must be integers."},
-      {__LINE__, message_of<IndexError>, [&] { run(o.tokens, {.lengths = {3, 4}}, here()); }, scheduled + "the length of row 1 is 4; with an input of [2, 3] it must be in [0, 3]."},
-      {__LINE__, message_of<IndexError>, [&] { run(o.tokens, {.lengths = {-1, 2}}, here()); }, scheduled + "the length of row 0 is -1; with an input of [2, 3] it must be in [0, 3]."},
+      {__LINE__, message_of<IndexError>, [&] { run(o.tokens, {.lengths = {3, 4}}, here()); }, scheduled + "the length of row 1 is 4; with an input of [2, 3] it must be in 0..3."},
+      {__LINE__, message_of<IndexError>, [&] { run(o.tokens, {.lengths = {-1, 2}}, here()); }, scheduled + "the length of row 0 is -1; with an input of [2, 3] it must be in 0..3."},
       {__LINE__, message_of<ShapeError>, [&] { run(o.tokens, {.lengths = {3, 2, 1}}, here()); }, scheduled + "the lengths are [3]; with an input of [2, 3] they must be [2]."},
       {__LINE__, message_of<ShapeError>, [&] { nn::scheduled_sampling(cell, embed, project, o.tokens, four, {}, o.rng); }, scheduled + "the inputs are [2, 3] and the initial state has 4 rows; both must have one batch."},
   }, file);
@@ -216,6 +216,8 @@ TEST_CASE("beam search refuses empty beams, penalties and alignments that make n
       {__LINE__, message_of<ShapeError>, [&] { run({.start = 1, .memory_lengths = {4, 4, 4}}, here()); }, search + "the memory lengths are [3]; for a batch of 2 they must be [2]."},
       {__LINE__, message_of<DTypeError>, [&] { run({.start = 1, .memory_lengths = {4.0f, 4.0f}}, here()); }, search + "the memory lengths are float32; they must be int32 or int64."},
       {__LINE__, message_of<ShapeError>, [&] { nn::BeamSearch(-1, {.start = 1}); }, search + "the batch is -1; it must be >= 0."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { nn::BeamSearch(1, {.beams = INT64_MAX, .start = 1}); }, "allocate: [9223372036854775807] of int64 would take more than 2^63 bytes."},
+      {__LINE__, message_of<OutOfMemoryError>, [&] { nn::BeamSearch(INT64_MAX, {.beams = 1, .start = 1}); }, "allocate: [9223372036854775807] of int64 would take more than 2^63 bytes."},
       {__LINE__, message_of<ShapeError>, [&] { nn::BeamSearch(2, {.start_tokens = {1, 2, 3}}); }, search + "the start tokens are [3]; for a batch of 2 they must be [2]."},
   }, file);
 }

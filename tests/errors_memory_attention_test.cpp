@@ -12,6 +12,8 @@ namespace {
 
 const std::string file = "errors_memory_attention_test.cpp";
 const std::string undefined = " is undefined; give it a value first.";
+const std::string too_large = " has 2^63 elements or more; the product of the sizes above 0 must be below 2^63.";
+constexpr std::int64_t kMany = std::int64_t{1} << 40;
 const std::string additive = "BahdanauAttention: ", multiplicative = "LuongAttention: ", attending = "AttentionCell: ";
 
 using Additive = nn::BahdanauAttention;
@@ -28,6 +30,15 @@ struct Operands {
       CHECK(same(x, ones_like(x)));
     }
   }
+};
+
+/// A cell that does not tell its sizes.
+struct Silent {
+  using State = nn::RnnCell::State;
+  nn::RnnCell cell;
+
+  std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where) { return cell(x, before, where); }
+  State zero_state(std::int64_t batch) const { return cell.zero_state(batch); }
 };
 
 }  // namespace
@@ -50,6 +61,10 @@ TEST_CASE("attentions over a memory refuse sizes and options that make no sense"
        multiplicative + "queries of 3 and a memory of 4 features were asked for; LuongScore::dot needs as many of both."},
       {__LINE__, message_of<Error>, [&] { Multiplicative bad({.query = 4, .memory = 4, .score = Score::dot, .heads = 2}, rng); },
        multiplicative + "2 heads were asked for; those of LuongScore::dot, which has no weights, would all be the same."},
+      {__LINE__, message_of<ShapeError>, [&] { Additive bad({.query = 3, .memory = 4, .units = kMany, .heads = kMany}, rng); },
+       "Shape: [3, 1099511627776, 1099511627776]" + too_large},
+      {__LINE__, message_of<ShapeError>, [&] { Multiplicative bad({.query = kMany, .memory = 4, .heads = kMany}, rng); },
+       "Shape: [4, 1099511627776, 1099511627776]" + too_large},
   }, file);
   CHECK(rng.position() == 0u);
 }
@@ -84,7 +99,10 @@ TEST_CASE("attentions refuse queries that do not fit, and memories that others h
   const Additive a({.query = 3, .memory = 4, .units = 2}), wide({.query = 3, .memory = 4, .units = 3, .heads = 2});
   const Multiplicative m({.query = 3, .memory = 4});
   const nn::AttentionMemory of_a = a.prepare(o.memory), of_wide = wide.prepare(o.memory), of_m = m.prepare(o.memory), empty;
-  const nn::AttentionMemory of_two = nn::repeated(of_a, 2);
+  const nn::AttentionMemory of_two = nn::repeated(of_a, 2), of_many = nn::repeated(of_a, kMany);
+  nn::AttentionMemory mixed = of_m, masked = of_m;
+  mixed.values = ones({1, 5, 4});
+  masked.mask = ones({2, 5}, {DType::bool8});
   check_errors({
       {__LINE__, message_of<Error>, [&] { a(o.query, empty); }, additive + "the memory is empty; it must be one that `prepare` has made."},
       {__LINE__, message_of<ShapeError>, [&] { a(o.query, of_wide); },
@@ -102,11 +120,17 @@ TEST_CASE("attentions refuse queries that do not fit, and memories that others h
        additive + "the query has 3 rows and the memory 2, each shared by 2; there must be 2 or 4."},
       {__LINE__, message_of<Error>, [&] { nn::repeated(of_a, 0); },
        "repeated: 0 rows were to share each row of the memory; one is the least."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::repeated(of_many, kMany); }, "Shape: [2, 1099511627776, 1099511627776]" + too_large},
+      {__LINE__, message_of<ShapeError>, [&] { m(o.query, mixed); },
+       multiplicative + "the memory's keys are [2, 1, 5, 3] and its values [1, 5, 4]; the values must be [2, 5, features]."},
+      {__LINE__, message_of<ShapeError>, [&] { m(o.query, masked); },
+       multiplicative + "the memory's keys are [2, 1, 5, 3] and its mask [2, 5]; the mask must be [2, 1, 5]."},
   }, file);
 }
 
 TEST_CASE("cells that attend refuse options that make no sense", "[errors][memory_attention]") {
-  const nn::RnnCell cell(3 + 4, 3);
+  const nn::RnnCell cell(3 + 4, 3), small(3, 3), other(7, 5);
+  const Silent silent{cell};
   const Additive a({.query = 3, .memory = 4, .units = 2});
   Rng rng(3);
   check_errors({
@@ -116,6 +140,16 @@ TEST_CASE("cells that attend refuse options that make no sense", "[errors][memor
        attending + "a bias or an activation was asked for without an attention_size; they belong to its layer."},
       {__LINE__, message_of<Error>, [&] { nn::AttentionCell bad(cell, a, {.activation = Activation::tanh}, rng); },
        attending + "a bias or an activation was asked for without an attention_size; they belong to its layer."},
+      {__LINE__, message_of<Error>, [&] { nn::AttentionCell bad(cell, a, {.query_state = true, .output_size = 3}, rng); },
+       attending + "output_size is 3; it belongs to query_state with an attention_size."},
+      {__LINE__, message_of<Error>, [&] { nn::AttentionCell bad(silent, a, {.attention_size = 2, .query_state = true}, rng); },
+       attending + "the cell does not tell how many outputs it has; give the option output_size."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::AttentionCell bad(cell, a, {.attention_size = 2, .query_state = true, .output_size = 4}, rng); },
+       attending + "the option output_size is 4 and the cell has 3 outputs; they must be equal."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::AttentionCell bad(other, a, {}, rng); },
+       attending + "the cell gives 5 features and the attention takes queries of 3; they must be equal."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::AttentionCell bad(small, a, {}, rng); },
+       attending + "the cell takes 3 features and is fed 4 of the attention; it must take these and the input's."},
   }, file);
   CHECK(rng.position() == 0u);
 }
@@ -159,7 +193,7 @@ TEST_CASE("cells that attend refuse to step without a memory, and inputs and sta
 
 TEST_CASE("a cell whose output is no query says so, and a failed attend leaves the memory", "[errors][memory_attention]") {
   const Operands o;
-  nn::AttentionCell cell(nn::RnnCell(2 + 4, 5), Additive({.query = 3, .memory = 4, .units = 2}));
+  nn::AttentionCell cell(Silent{nn::RnnCell(2 + 4, 5)}, Additive({.query = 3, .memory = 4, .units = 2}));
   cell.attend(o.memory);
   const Tensor x = ones({2, 2}), keys = cell.memory().keys, too_long = {9, 1};
   const auto state = cell.zero_state(2);

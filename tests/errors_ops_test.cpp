@@ -123,6 +123,14 @@ TEST_CASE("products of matrices name both shapes, and offer a transpose only whe
        "matmul: inner sizes differ: a is [2, 3] and b is [4]; a.size(1) = 3 must equal b.size(0) = 4."},
       {__LINE__, message_of<ShapeError>, [&] { matmul(Tensor(1.0f), o.x); },
        "matmul: a is [] and b is [2, 3]; both must have at least one axis."},
+      {__LINE__, message_of<ShapeError>, [] { addmm(zeros({2, 4}), zeros({2, 3}), zeros({2, 3, 4})); },
+       "addmm: a is [2, 3] and b is [2, 3, 4]; both must have two axes."},
+      {__LINE__, message_of<ShapeError>, [] { addmm(zeros({1, 2, 4}), zeros({2, 3}), zeros({3, 4})); },
+       "addmm: c is [1, 2, 4] and the product [2, 4]; c must broadcast to it."},
+      {__LINE__, message_of<ShapeError>, [] { addmm(zeros({5, 4}), zeros({1, 3}), zeros({3, 4})); },
+       "addmm: c is [5, 4] and the product [1, 4]; c must broadcast to it."},
+      {__LINE__, message_of<DTypeError>, [] { addmm(Tensor{1, 2}, zeros({2, 3}), zeros({3, 2})); },
+       "addmm: the tensor is int32; it must be a floating type."},
       {__LINE__, message_of<ShapeError>, [&] { matmul(zeros({2, 3, 4}), zeros({3, 4, 5})); },
        "matmul: leading axes do not broadcast: a is [2, 3, 4] and b is [3, 4, 5]; "
        "sizes 2 and 3 must be equal or 1."},
@@ -217,22 +225,9 @@ TEST_CASE("choosing by index names the index and its place", "[errors]") {
 
 TEST_CASE("operations of networks refuse what does not fit", "[errors]") {
   const Operands o;
-  const Tensor sequence = zeros({2, 5, 3}), state = zeros({2, 4}), wx = zeros({3, 4}), wh = zeros({4, 4}), b = zeros({4});
   check_errors({
       {__LINE__, message_of<Error>, [&] { dropout(o.x, 0); }, "dropout: keep is 0; it must be in (0, 1]."},
       {__LINE__, message_of<Error>, [&] { dropout(o.x, 1.5); }, "dropout: keep is 1.5; it must be in (0, 1]."},
       {__LINE__, message_of<DTypeError>, [&] { dropout(o.integers, 0.5); }, "dropout: the tensor is int32" + floating},
-      {__LINE__, message_of<ShapeError>, [&] { rnn(o.x, state, {wx, wh, b}); },
-       "rnn: x is [2, 3]; it must be [batch, time, inputs] with time >= 1."},
-      {__LINE__, message_of<ShapeError>, [&] { rnn(sequence, state, {wh, wh, b}); },
-       "rnn: wx is [4, 4]; with x [2, 5, 3] and wh [4, 4] it must be [3, 4]."},
-      {__LINE__, message_of<ShapeError>, [&] { rnn(sequence, state, {wx, wx, b}); },
-       "rnn: wh is [3, 4]; it must be [hidden, hidden]."},
-      {__LINE__, message_of<ShapeError>, [&] { rnn(sequence, zeros({3, 4}), {wx, wh, b}); },
-       "rnn: h0 is [3, 4]; with x [2, 5, 3] and wh [4, 4] it must be [2, 4]."},
-      {__LINE__, message_of<ShapeError>, [&] { rnn(sequence, state, {wx, wh, zeros({3})}); },
-       "rnn: b is [3]; with x [2, 5, 3] and wh [4, 4] it must be [4]."},
-      {__LINE__, message_of<DTypeError>, [&] { rnn(sequence, state, {wx, wh, b.to(DType::float64)}); },
-       "rnn: x is float32 and b is float64; all must have one type."},
   }, file);
 }

@@ -59,7 +59,11 @@ TEST_CASE("recurrent layers refuse inputs, states and lengths that do not fit", 
   using Rnn = nn::Rnn::State;
   using Lstm = nn::Lstm::State;
   const Lstm good = lstm_layer.zero_state(5);
+  nn::Rnn emptied({.inputs = 3, .hidden = 4});
+  emptied.layers.clear();
   const std::uint64_t position = default_rng().position();
+  GradientTape tape;
+  tape.watch(good.h);
   check_errors({
       {__LINE__, message_of<Error>, [&] { lstm_layer(none); }, "Lstm: the input" + undefined},
       {__LINE__, message_of<ShapeError>, [&] { lstm_layer(x[0]); }, "Lstm: the input is [7, 3]; it must be [batch, time, 3]."},
@@ -83,17 +87,20 @@ TEST_CASE("recurrent layers refuse inputs, states and lengths that do not fit", 
       {__LINE__, message_of<ShapeError>, [&] { lstm_layer(x, {.initial_state = Lstm{good.h, good.c[0]}}); },
        "Lstm: c of the initial state is [5, 4]; with an input of [5, 7, 3] it must be [4, 5, 4]" + order},
       {__LINE__, message_of<DTypeError>, [&] { lstm_layer(x, {.initial_state = Lstm{good.h, good.c.to(DType::float64)}}); },
-       "lstm: x is float32 and c0 is float64; all must have one type."},
+       "Lstm: c of the initial state is float64 and the weights float32; all must have one type."},
       {__LINE__, message_of<ShapeError>, [&] { gru_layer(zeros({5, 0, 3})); },
-       "gru: x is [5, 0, 3]; it must be [batch, time, inputs] with time >= 1."},
-      {__LINE__, message_of<IndexError>, [&] { lstm_layer(x, {.lengths = Tensor{7, 0, 8, 1, 2}}); },
-       "lstm: the length of row 2 is 8; with x [5, 7, 3] it must be in 0..7."},
+       "Gru: the input is [5, 0, 3]; it must be [batch, time, ...] with one step or more."},
+      {__LINE__, message_of<IndexError>, [&] { lstm_layer(x, {.lengths = Tensor{7, 0, 8, 1, 2}, .initial_state = good}); },
+       "Lstm: the length of row 2 is 8; with an input of [5, 7, 3] it must be in 0..7."},
       {__LINE__, message_of<IndexError>, [&] { rnn_layer(x, {.lengths = Tensor{7, -1, 8, 1, 2}}); },
-       "rnn: the length of row 1 is -1; with x [5, 7, 3] it must be in 0..7."},
+       "Rnn: the length of row 1 is -1; with an input of [5, 7, 3] it must be in 0..7."},
       {__LINE__, message_of<ShapeError>, [&] { gru_layer(x, {.lengths = Tensor{7, 1}}); },
-       "gru: the lengths are [2]; with x [5, 7, 3] they must be [5]."},
+       "Gru: the lengths are [2]; with an input of [5, 7, 3] they must be [5]."},
       {__LINE__, message_of<DTypeError>, [&] { gru_layer(x, {.lengths = zeros({5})}); },
-       "gru: the lengths are float32; they must be int32 or int64."},
+       "Gru: the lengths are float32; they must be int32 or int64."},
+      {__LINE__, message_of<Error>, [&] { emptied(x); }, "Rnn: the model has no layers; one is the least."},
+      {__LINE__, message_of<Error>, [&] { emptied.zero_state(5); }, "Rnn: the model has no layers; one is the least."},
   }, file);
   CHECK(default_rng().position() == position);  // what dropout draws from
+  CHECK(tape.size() == 0);
 }

@@ -44,6 +44,11 @@ struct Bare {
   Tensor zero_state(std::int64_t batch) const { return zeros({batch, 3}, {.dtype = DType::float64}); }
 };
 
+/// The same, starting from a number for all rows.
+struct NumberFirst : Bare {
+  Tensor zero_state(std::int64_t) const { return Tensor(0.0); }
+};
+
 /// A cell whose results are not [batch, ...].
 struct Shapeless {
   struct State {
@@ -91,7 +96,7 @@ TEST_CASE("unroll refuses inputs and lengths that do not fit", "[errors][unroll]
   const Operands o;
   Watched cell;
   const std::string rank = "; it must be [batch, time, ...] with one step or more.";
-  const std::string types = "; they must be int32 or int64.", range = "; with an input of [2, 5, 3] it must be in [0, 5].";
+  const std::string types = "; they must be int32 or int64.", range = "; with an input of [2, 5, 3] it must be in 0..5.";
   check_errors({
       {__LINE__, message_of<Error>, [&] { nn::unroll(cell, o.nothing); }, "unroll: the tensor is undefined; give it a value first."},
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll(cell, Tensor(1.0)); }, "unroll: the input is []" + rank},
@@ -115,7 +120,7 @@ TEST_CASE("unroll refuses inputs and lengths that do not fit", "[errors][unroll]
       {__LINE__, message_of<IndexError>, [&] { nn::unroll(cell, o.x, {.lengths = full({2}, INT64_MAX, {.dtype = DType::int64})}); },
        "unroll: the length of row 0 is 9223372036854775807" + range},
       {__LINE__, message_of<IndexError>, [&] { nn::unroll(cell, o.x, {.lengths = Tensor{1, 2, 3, 0, 1}, .time_major = true}); },
-       "unroll: the length of row 2 is 3; with an input of [2, 5, 3] it must be in [0, 2]."},
+       "unroll: the length of row 2 is 3; with an input of [2, 5, 3] it must be in 0..2."},
   }, file);
   CHECK(cell.steps == 0);
 }
@@ -125,6 +130,7 @@ TEST_CASE("unroll refuses initial states that do not fit the input", "[errors][u
   Watched cell;
   Listing list;
   Bare bare;
+  NumberFirst number_first;
   check_errors({
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll(cell, o.x, {.initial_state = o.three}); },
        "unroll: a of the initial state is [3, 2]; with an input of [2, 5, 3] it must be [2, 2]."},
@@ -142,6 +148,8 @@ TEST_CASE("unroll refuses initial states that do not fit the input", "[errors][u
        "unroll: the initial state is undefined; give it a value first."},
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll(bare, o.x, {.initial_state = zeros64({2, 4})}); },
        "unroll: the initial state is [2, 4]; with an input of [2, 5, 3] it must be [2, 3]."},
+      {__LINE__, message_of<ShapeError>, [&] { nn::unroll(number_first, o.x, {.initial_state = zeros64({3, 3})}); },
+       "unroll: the initial state is [3, 3]; with an input of [2, 5, 3] its first size must be 2."},
   }, file);
   CHECK(cell.steps == 0);
 }
@@ -175,7 +183,7 @@ TEST_CASE("two directions say which cell's state does not fit", "[errors][unroll
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll_bidirectional(cell, other, zeros64({3})); },
        "unroll_bidirectional: the input is [3]; it must be [batch, time, ...] with one step or more."},
       {__LINE__, message_of<IndexError>, [&] { nn::unroll_bidirectional(cell, other, o.x, {.lengths = Tensor{1, 9}}); },
-       "unroll_bidirectional: the length of row 1 is 9; with an input of [2, 5, 3] it must be in [0, 5]."},
+       "unroll_bidirectional: the length of row 1 is 9; with an input of [2, 5, 3] it must be in 0..5."},
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll_bidirectional(cell, other, o.x, {.forward_state = o.three}); },
        "unroll_bidirectional: a of the forward cell's initial state is [3, 2]; with an input of [2, 5, 3] it must be [2, 2]."},
       {__LINE__, message_of<ShapeError>, [&] { nn::unroll_bidirectional(cell, other, o.x, {.backward_state = o.wide}); },

@@ -36,8 +36,7 @@ const GoldenOps product_ops = {
      }},
     {"addmm",
      [](const GoldenCall& c) {
-       const Tensor product = matmul(c.tensor(1), c.tensor(2));
-       return Tensors{c.tensor(0) * c.option("beta", 1.0) + product * c.option("alpha", 1.0)};
+       return Tensors{addmm(c.tensor(0) * c.option("beta", 1.0), c.tensor(1) * c.option("alpha", 1.0), c.tensor(2))};
      }},
     {"tensordot",
      [](const GoldenCall& c) {

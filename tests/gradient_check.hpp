@@ -47,6 +47,7 @@ std::vector<GradientCase> rearranging_gradient_cases();
 std::vector<GradientCase> moments_gradient_cases();
 std::vector<GradientCase> order_gradient_cases();
 std::vector<GradientCase> pooling_gradient_cases();
+std::vector<GradientCase> recurrent_gradient_cases();
 std::vector<GradientCase> recurrent_layer_gradient_cases();
 std::vector<GradientCase> resampling_gradient_cases();
 std::vector<GradientCase> sampled_gradient_cases();

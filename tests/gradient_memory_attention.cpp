@@ -64,15 +64,22 @@ void add_additive(std::vector<GradientCase>& cases) {
     std::int64_t heads, queries;
     bool normed;
     Tensor lengths;
+    bool bias = false;
   };
   const Variant variants[] = {{"nn::BahdanauAttention", 1, 2, false, {}},
                               {"nn::BahdanauAttention, lengths, one of them 0", 1, 2, false, Tensor{0, 2}},
                               {"nn::BahdanauAttention, normed, lengths", 1, 2, true, Tensor{3, 1}},
                               {"nn::BahdanauAttention, normed, two heads, lengths", 2, 2, true, Tensor{2, 3}},
-                              {"nn::BahdanauAttention, two heads, two queries of each row", 2, 4, false, Tensor{2, 3}}};
+                              {"nn::BahdanauAttention, two heads, two queries of each row", 2, 4, false, Tensor{2, 3}},
+                              {"nn::BahdanauAttention, bias, two heads", 2, 2, false, {}, true}};
   for (const Variant& v : variants) {
-    const nn::BahdanauAttentionOptions options{
-        .query = 2, .memory = 2, .units = 2, .heads = v.heads, .normed = v.normed, .dtype = DType::float64};
+    const nn::BahdanauAttentionOptions options{.query = 2,
+                                               .memory = 2,
+                                               .units = 2,
+                                               .heads = v.heads,
+                                               .normed = v.normed,
+                                               .bias = v.bias,
+                                               .dtype = DType::float64};
     cases.push_back(
         {"tanh", v.usage,
          [options, lengths = v.lengths](const Tensors& in) {
@@ -136,7 +143,9 @@ void add_cells(std::vector<GradientCase>& cases) {
        {.attention_size = 2, .activation = Activation::tanh, .bias = true, .dtype = f64}},
       {"nn::AttentionCell without a layer", {.dtype = f64}},
       {"nn::AttentionCell, not fed, gives its own output",
-       {.attention_size = 1, .input_feeding = false, .output_attention = false, .dtype = f64}}};
+       {.attention_size = 1, .input_feeding = false, .output_attention = false, .dtype = f64}},
+      {"nn::AttentionCell, fed the context, asking by its state",
+       {.attention_size = 1, .bias = true, .feed_context = true, .query_state = true, .output_size = 2, .dtype = f64}}};
   const Tensor places = {3, 1}, steps = {1, 2};
   for (const auto& [usage, options] : variants) {
     const std::int64_t fed = options.input_feeding ? 2 : 0;  // a context has two features as well

@@ -1,4 +1,4 @@
-// Uses of matrix products, dropout and recurrence whose gradients are checked.
+// Uses of matrix products and dropout whose gradients are checked.
 #include "tests/gradient_check.hpp"
 #include "tests/support.hpp"
 
@@ -38,6 +38,12 @@ void add_products(std::vector<GradientCase>& cases) {
   cases.push_back(
       {"matmul", "with itself", [](const Tensors& in) { return matmul(in[0], in[0]); }, {random({3, 3}, 73)}});
 
+  for (const Shape& added : {Shape{2, 4}, Shape{4}, Shape{2, 1}, Shape{}}) {
+    cases.push_back({"addmm",
+                     to_string(added) + " added",
+                     [](const Tensors& in) { return square(addmm(in[0], in[1], in[2])); },
+                     {random(added, 81), random({2, 3}, 82), random({3, 4}, 83)}});
+  }
   for (const Shape& shape : {Shape{2, 3}, Shape{3}, Shape{2, 2, 3}, Shape{0, 3}}) {
     cases.push_back({"linear",
                      to_string(shape),
@@ -60,43 +66,12 @@ void add_dropout(std::vector<GradientCase>& cases) {
                    {random({4, 5}, 88)}});
 }
 
-void add_recurrence(std::vector<GradientCase>& cases) {
-  for (const Activation activation : {Activation::tanh, Activation::relu})
-    for (const std::int64_t steps : {1, 3}) {
-      const std::string usage =
-          std::string(activation == Activation::tanh ? "tanh" : "relu") + ", " + std::to_string(steps) + " steps";
-      cases.push_back(
-          {"rnn",
-           usage,
-           [activation](const Tensors& in) {
-             return rnn(in[0], in[1], {in[2], in[3], in[4]}, activation).outputs;
-           },
-           {random({2, steps, 2}, 91), random({2, 3}, 92), random({2, 3}, 93), random({3, 3}, 94), random({3}, 95)}});
-      cases.push_back(
-          {"rnn",
-           usage + ", only the last one used",
-           [activation](const Tensors& in) {
-             return rnn(in[0], in[1], {in[2], in[3], in[4]}, activation).last;
-           },
-           {random({2, steps, 2}, 96), random({2, 3}, 97), random({2, 3}, 98), random({3, 3}, 99), random({3}, 100)}});
-      cases.push_back({"rnn",
-                       usage + ", all and the last one used",
-                       [activation](const Tensors& in) {
-                         const RnnResult h = rnn(in[0], in[1], {in[2], in[3], in[4]}, activation);
-                         return h.outputs * expand_dims(h.last, 1);
-                       },
-                       {random({2, steps, 2}, 101), random({2, 3}, 102), random({2, 3}, 103), random({3, 3}, 104),
-                        random({3}, 105)}});
-    }
-}
-
 }  // namespace
 
 std::vector<GradientCase> neural_gradient_cases() {
   std::vector<GradientCase> cases;
   add_products(cases);
   add_dropout(cases);
-  add_recurrence(cases);
   return cases;
 }
 

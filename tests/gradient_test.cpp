@@ -1,4 +1,5 @@
 // Gradients of every differentiable operation, of first and second order, and what happens at kinks and ties.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -28,8 +29,8 @@ std::vector<GradientCase> all_cases() {
         neural_gradient_cases(),     rearranging_gradient_cases(),  moments_gradient_cases(),
         order_gradient_cases(),      pooling_gradient_cases(),      normalization_gradient_cases(),
         resampling_gradient_cases(), layer_gradient_cases(),        linalg_gradient_cases(),
-        losses_gradient_cases(),     sampled_gradient_cases(),      recurrent_layer_gradient_cases(),
-        training_gradient_cases(),   unroll_gradient_cases()})
+        losses_gradient_cases(),     sampled_gradient_cases(),      recurrent_gradient_cases(),
+        training_gradient_cases(),   unroll_gradient_cases(),       recurrent_layer_gradient_cases()})
     list.insert(list.end(), part.begin(), part.end());
   return list;
 }
@@ -91,16 +92,31 @@ std::set<std::string> declared_in(const std::filesystem::path& header) {
   std::set<std::string> names;
   std::ifstream in(header);
   for (std::string line; std::getline(in, line);)
-    for (const std::string prefix : {"Tensor ",          "std::vector<Tensor> ", "Candidates ",      "CtcBeamResult ",
-                                     "CtcGreedyResult ", "RnnResult ",           "Moments ",         "SortResult ",
-                                     "TopkResult ",      "KthResult ",           "ExtremeResult ",   "UniqueResult ",
-                                     "HistogramResult ", "SlogdetResult ",       "LstsqResult ",     "QrResult ",
-                                     "SvdResult ",       "EighResult ",          "AttentionResult ", "BatchNormResult ",
-                                     "MaxPoolResult ",   "ScaledResult "}) {
+    for (const std::string prefix :
+         {"Tensor ",          "std::vector<Tensor> ", "Candidates ",    "CtcBeamResult ", "CtcGreedyResult ",
+          "RnnResult ",       "LstmState ",           "LstmResult ",    "Moments ",       "SortResult ",
+          "TopkResult ",      "KthResult ",           "ExtremeResult ", "UniqueResult ",  "HistogramResult ",
+          "SlogdetResult ",   "LstsqResult ",         "QrResult ",      "SvdResult ",     "EighResult ",
+          "AttentionResult ", "BatchNormResult ",     "MaxPoolResult ", "ScaledResult "}) {
       const std::size_t open = line.find('(');
       if (line.rfind(prefix, 0) == 0 && open != std::string::npos)
         names.insert(line.substr(prefix.size(), open - prefix.size()));
     }
+  return names;
+}
+
+/// Names of the cells that the headers of layers declare.
+std::set<std::string> declared_cells() {
+  const std::string prefix = "class ", suffix = "Cell";
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(headers().parent_path() / "nn")) {
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);) {
+      if (line.rfind(prefix, 0) != 0) continue;
+      const std::string name = line.substr(prefix.size(), line.find_first_of(" <", prefix.size()) - prefix.size());
+      if (name.ends_with(suffix)) names.insert(name);
+    }
+  }
   return names;
 }
 
@@ -184,7 +200,7 @@ TEST_CASE("gradients of layers that normalize match central differences twice", 
 }
 TEST_CASE("gradients of pooling match central differences twice", "[gradient]") { check_all(pooling_gradient_cases()); }
 TEST_CASE("gradients of losses match central differences twice", "[gradient]") { check_all(losses_gradient_cases()); }
-TEST_CASE("gradients of products, dropout and recurrence match central differences twice", "[gradient]") {
+TEST_CASE("gradients of products and dropout match central differences twice", "[gradient]") {
   check_all(neural_gradient_cases());
 }
 
@@ -192,6 +208,9 @@ TEST_CASE("gradients of losses of sequences and of large vocabularies match cent
   check_all(sampled_gradient_cases());
 }
 
+TEST_CASE("gradients of recurrent operations match central differences twice", "[gradient]") {
+  check_all(recurrent_gradient_cases());
+}
 TEST_CASE("gradients of recurrent layers match central differences twice", "[gradient]") {
   check_all(recurrent_layer_gradient_cases());
 }
@@ -218,6 +237,21 @@ TEST_CASE("every public operation is in the gradient list or has no gradient", "
       ++declared;
     }
   CHECK(declared > 60);  // the headers were really read
+}
+
+TEST_CASE("every cell and every cell around cells is in the gradient list", "[gradient]") {
+  if (!std::filesystem::is_directory(headers())) {
+    WARN("the headers are not beside the tests: this case checked nothing");
+    return;
+  }
+  const std::vector<GradientCase> cases = all_cases();
+  const std::set<std::string> cells = declared_cells();
+  for (const std::string& cell : cells) {
+    INFO(cell);
+    const auto uses = [&](const GradientCase& c) { return c.usage.find("nn::" + cell) != std::string::npos; };
+    CHECK(std::any_of(cases.begin(), cases.end(), uses));
+  }
+  CHECK(cells.size() >= 10u);  // the headers were really read
 }
 
 TEST_CASE("the gradient of a cast is cast back", "[gradient]") {

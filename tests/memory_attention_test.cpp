@@ -69,9 +69,8 @@ class AdditiveScore {
  public:
   AdditiveScore(const nn::BahdanauAttention& a, const Tensor& query, const Tensor& memory)
       : query_(query), memory_(memory), of_query_(a.query_weight), of_memory_(a.memory_weight), v_(a.v) {
-    if (!a.g.defined()) return;
-    g_ = values(a.g);
-    b_ = values(a.b);
+    if (a.g.defined()) g_ = values(a.g);
+    if (a.b.defined()) b_ = values(a.b);
   }
   double operator()(std::int64_t row, std::int64_t head, std::int64_t batch, std::int64_t place) const {
     const std::int64_t units = v_.shape[1];
@@ -181,6 +180,18 @@ TEST_CASE("additive attention is what plain loops make of its formula", "[nn][me
           CHECK(close(actual.output, expected.output, tolerance::product64));
           CHECK(close(actual.weights, expected.weights, tolerance::product64));
         }
+}
+
+TEST_CASE("additive attention has a bias without being normed", "[nn][memory_attention]") {
+  nn::BahdanauAttention attention =
+      randomized(nn::BahdanauAttention{{.query = 3, .memory = 4, .units = 5, .heads = 2, .bias = true, .dtype = f64}});
+  CHECK(names_of(attention) == std::vector<std::string>{"query_weight", "memory_weight", "v", "b"});
+  CHECK(attention.b.shape() == Shape{2, 5});
+  const Tensor memory = random({2, 6, 4}, 51), query = random({2, 3}, 52), lengths = {6, 2};
+  const AttentionResult expected = by_loops(memory, {6, 2}, 2, 2, AdditiveScore(attention, query, memory));
+  const AttentionResult actual = attention(query, attention.prepare(memory, lengths));
+  CHECK(close(actual.output, expected.output, tolerance::product64));
+  CHECK(close(actual.weights, expected.weights, tolerance::product64));
 }
 
 TEST_CASE("multiplicative attention is what plain loops make of its formula", "[nn][memory_attention]") {
@@ -300,6 +311,17 @@ TEST_CASE("a memory without places reads 0", "[nn][memory_attention]") {
     const AttentionResult read = attention(query, attention.prepare(memory));
     CHECK(same(read.output, zeros({2, attention.context_features()}, {.dtype = f64})));
     CHECK(read.weights.size(2) == 0);
+  });
+}
+
+TEST_CASE("an empty batch is attended to", "[nn][memory_attention]") {
+  const Tensor memory = zeros({0, 5, 4}, {.dtype = f64}), query = zeros({0, 3}, {.dtype = f64});
+  for_all_kinds([&](const auto& attention) {
+    for (const Tensor& lengths : {Tensor(), zeros({0}, {DType::int64})}) {
+      const AttentionResult read = attention(query, attention.prepare(memory, lengths));
+      CHECK(read.output.shape() == Shape{0, attention.context_features()});
+      CHECK(read.weights.shape() == Shape{0, attention.context_features() / 4, 5});
+    }
   });
 }
 

@@ -287,6 +287,47 @@ TEST_CASE("steps behind a row's end get a gradient of zero, and pass none on", "
   CHECK(same(where(valid, 0, actual.back()), zeros({3, 3, 2}, {.dtype = DType::float64})));
 }
 
+TEST_CASE("without rows, or steps in any of them, results and gradients are zero", "[nn][recurrent]") {
+  Rng rng(14);
+  const auto check = [](auto layer) {
+    const Tensor nobody = zeros({0, 3, 2}, {.dtype = DType::float64});
+    const std::pair<Tensor, Tensor> inputs[] = {{nobody, Tensor()},
+                                                {nobody, zeros({0}, {.dtype = DType::int32})},
+                                                {full_like(random({2, 3, 2}, 1), kNaN), Tensor{0, 0}}};
+    for (const auto& [x, lengths] : inputs) {
+      INFO("batch " << x.size(0) << (lengths.defined() ? ", lengths" : ""));
+      const PoisonedBuffers fresh(kNaN);
+      GradientTape tape;
+      tape.watch(x);
+      const auto result = layer(x, {.lengths = lengths});
+      Tensors found = tensors_of(result.state);
+      found.push_back(result.outputs);
+      Tensors sources = nn::parameters(layer);
+      sources.push_back(x);
+      const Tensors gradients = tape.gradient(weighted_sum(found), sources, {.unconnected = Unconnected::zeros});
+      found.insert(found.end(), gradients.begin(), gradients.end());
+      for (const Tensor& tensor : found) CHECK(same(tensor, zeros_like(tensor)));
+    }
+  };
+  check(nn::Rnn({.inputs = 2, .hidden = 3, .layers = 2, .dtype = DType::float64}, rng));
+  check(nn::Gru({.inputs = 2, .hidden = 3, .bidirectional = true, .dtype = DType::float64}, rng));
+  check(nn::Gru({.inputs = 2, .hidden = 3, .reset_after = false, .dtype = DType::float64}, rng));
+  check(nn::Lstm({.inputs = 2, .hidden = 3, .bidirectional = true, .projection = 2, .dtype = DType::float64}, rng));
+}
+
+TEST_CASE("inputs, states and lengths may have any strides", "[nn][recurrent]") {
+  Rng rng(15);
+  const nn::Gru layer({.inputs = 2, .hidden = 4, .layers = 2, .dtype = DType::float64}, rng);
+  const Tensor x = random({3, 5, 2}, 22), h = broadcast_to(random({1, 1, 4}, 23), {2, 3, 4});
+  for (const Tensor& lengths : {Tensor(), Tensor{5, 2, 0}}) {
+    const auto expected = layer(x, {.lengths = lengths, .initial_state = nn::Gru::State{h.copy()}});
+    const auto actual = layer(
+        strided(x), {.lengths = lengths.defined() ? strided(lengths) : lengths, .initial_state = nn::Gru::State{h}});
+    CHECK(close(actual.outputs, expected.outputs, tolerance::sequence64));
+    CHECK(close(actual.state.h, expected.state.h, tolerance::sequence64));
+  }
+}
+
 TEST_CASE("a state starts at zero, and has PyTorch's order", "[nn][recurrent]") {
   Rng rng(7);
   const nn::Lstm layer({.inputs = 3, .hidden = 5, .layers = 2, .bidirectional = true, .projection = 2}, rng);

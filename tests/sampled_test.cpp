@@ -354,6 +354,22 @@ TEST_CASE("gradients of weights and biases are held as the rows that were looked
   });
 }
 
+TEST_CASE("expected counts are constants to both losses", "[sampled][gradient]") {
+  const Problem p(2);
+  for (const bool noise : {true, false}) {
+    GradientTape tape;
+    tape.watch({p.candidates.true_expected, p.candidates.sampled_expected, p.inputs});
+    const Tensor loss =
+        noise ? nce_loss(p.weights, p.biases, p.targets, p.inputs, {.candidates = p.candidates})
+              : sampled_softmax_loss(p.weights, p.biases, p.targets, p.inputs, {.candidates = p.candidates});
+    const std::vector<Tensor> g = tape.gradient(
+        sum(loss), std::vector<Tensor>{p.inputs, p.candidates.true_expected, p.candidates.sampled_expected});
+    CHECK(g[0].defined());
+    CHECK_FALSE(g[1].defined());
+    CHECK_FALSE(g[2].defined());
+  }
+}
+
 TEST_CASE("a sampled loss over a large vocabulary makes nothing of its size", "[sampled][memory]") {
   Parameter table(random_in(-1, 1, {50000, 16}, DType::float32, 644)), biases(zeros({50000}));
   optim::Sgd sgd({table, biases}, {.learning_rate = 0.1});

@@ -46,6 +46,8 @@ inline constexpr double product64 = 1e-13;
 // and several layers and back.
 inline constexpr double sequence32 = 5e-5;
 inline constexpr double sequence64 = 1e-12;
+// A few recurrent steps in float16 and back, each some ten roundings by at most 5e-4, most of which cancel or are damped.
+inline constexpr double recurrent16 = 2e-2;
 
 // Sums through two thousand steps, each of which rounds what there is so far by at most twice 1.1e-16.
 inline constexpr double chained64 = 1e-12;

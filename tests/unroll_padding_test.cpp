@@ -9,7 +9,7 @@ namespace {
 using Tensors = std::vector<Tensor>;
 
 const TensorOptions kDouble{.dtype = DType::float64};
-const std::vector<std::vector<std::int64_t>> kLengths = {{3, 0, 4, 1}, {5, 2, 0, 5}};  // of 5 steps
+const std::vector<std::vector<std::int64_t>> kLengths = {{3, 0, 4, 1}, {5, 2, 0, 5}, {2, 2, 2, 2}};  // of 5 steps
 
 Tensor random(const Shape& shape, std::uint64_t seed) { return random_in(-1, 1, shape, DType::float64, seed); }
 

@@ -59,6 +59,30 @@ struct LateMask {
   State zero_state(std::int64_t batch) const { return {zeros({batch, 3}, kDouble), Tensor(), zeros(Shape(), kDouble)}; }
 };
 
+/// A cell that starts from a number for all rows.
+struct LateRows {
+  struct State {
+    Tensor h;
+  };
+  std::pair<Tensor, State> operator()(const Tensor& x, const State& s) {
+    const Tensor h = tanh(x + s.h);
+    return {h, State{h}};
+  }
+  State zero_state(std::int64_t) const { return {Tensor(0.0)}; }
+};
+
+/// Whether a row was ever flagged: what goes in and out is bool [batch].
+struct Flagged {
+  struct State {
+    Tensor seen;
+  };
+  std::pair<Tensor, State> operator()(const Tensor& x, const State& s) {
+    const Tensor seen = logical_or(s.seen, x);
+    return {seen, State{seen}};
+  }
+  State zero_state(std::int64_t batch) const { return {zeros({batch}, {.dtype = DType::bool8})}; }
+};
+
 /// A cell over a batch against its rows one by one, each no longer than it is.
 template <class Cell>
 void check_rows(Cell cell, const std::string& name) {
@@ -99,7 +123,8 @@ TEST_CASE("unroll runs a cell of one's own as a loop in plain C++ does", "[nn][u
   PlainCell cell = plain_cell(3, 1);
   const Tensor x = random({4, 5, 3}, 2);
   const PlainCell::State start{random({4, 2}, 3), random({4, 2}, 4)};
-  const std::vector<std::vector<std::int64_t>> lists = {{}, {4, 1, 5, 0}, {2, 3, 3, 2}, {5, 5, 5, 5}, {0, 0, 0, 0}};
+  const std::vector<std::vector<std::int64_t>> lists = {{},           {4, 1, 5, 0}, {2, 3, 3, 2},
+                                                        {3, 3, 3, 3}, {5, 5, 5, 5}, {0, 0, 0, 0}};
   for (const std::vector<std::int64_t>& lengths : lists)
     for (const bool reverse : {false, true})
       for (const bool time_major : {false, true})
@@ -200,6 +225,27 @@ TEST_CASE("tokens are steps of [batch], and those past an end are never looked u
   CHECK(same(turned_state.b, expected_state.b));
 }
 
+TEST_CASE("a cell may take, give and keep flags", "[nn][unroll]") {
+  Flagged cell;
+  const Tensor x = {{false, true, false}, {false, false, true}};
+  const auto [outputs, state] = nn::unroll(cell, x, {.lengths = Tensor{3, 2}});
+  CHECK(same(outputs, {{false, true, true}, {false, false, false}}));
+  CHECK(same(state.seen, Tensor{true, false}));
+}
+
+TEST_CASE("rows of one length need no masks", "[nn][unroll]") {
+  PlainCell cell = plain_cell(3, 1);
+  const Tensor x = random({2, 6, 3}, 28);
+  const auto operations = [&](const Tensor& lengths) {
+    GradientTape tape;
+    tape.watch(x);
+    const auto result = nn::unroll(cell, lengths.defined() ? x : narrow(x, 1, 0, 4), {.lengths = lengths});
+    return tape.size();
+  };
+  CHECK(operations(Tensor{4, 4}) == operations(Tensor()));
+  CHECK(operations(Tensor{4, 3}) > operations(Tensor()));
+}
+
 TEST_CASE("lengths of both types and any strides, a const cell and no rows at all will do", "[nn][unroll]") {
   Rng rng(7);
   const nn::RnnCell cell(3, 2, {.dtype = DType::float64}, rng);
@@ -218,7 +264,8 @@ TEST_CASE("lengths of both types and any strides, a const cell and no rows at al
 
 TEST_CASE("a state carried from window to window gives what the whole sequence gives", "[nn][unroll]") {
   PlainCell own = plain_cell(3, 1);
-  LateMask late;  // what its first step makes is carried too
+  LateMask late;  // what their first step makes is carried too
+  LateRows rows;
   const Tensor x = random({3, 7, 3}, 16), lengths = {7, 2, 5};
   const auto check = [&](auto& cell) {
     const auto [whole, end] = nn::unroll(cell, x, {.lengths = lengths});
@@ -231,6 +278,7 @@ TEST_CASE("a state carried from window to window gives what the whole sequence g
   };
   check(own);
   check(late);
+  check(rows);
 }
 
 TEST_CASE("the cell's own state, where another is given, is neither recorded nor drawn for good", "[nn][unroll]") {

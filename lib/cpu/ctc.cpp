@@ -11,13 +11,14 @@ namespace capstan::on_cpu {
 namespace {
 
 constexpr double kLogZero = -std::numeric_limits<double>::infinity();
-constexpr std::int64_t kGrainOfSteps = 512;  // steps of one state: three exponentials and a logarithm each
+constexpr std::int64_t kGrainOfSteps = 512;  // steps of one state: two exponentials and a logarithm each
 
 /// log(exp(a) + exp(b) + exp(c)); NaN if one of them is.
 double log_sum(double a, double b, double c) {
-  const double most = std::max(a, std::max(b, c));
+  const double high = a < b ? b : a, low = a < b ? a : b;  // comparisons that lose no NaN, unlike std::min
+  const double most = high < c ? c : high, rest = high < c ? high : c;
   if (most == kLogZero) return a + b + c;
-  return most + std::log(std::exp(a - most) + std::exp(b - most) + std::exp(c - most));
+  return most + std::log(1 + std::exp(low - most) + std::exp(rest - most));
 }
 
 /// One sequence. Its states are its labels with blanks before, between and behind them; a path goes from state to
@@ -148,6 +149,7 @@ void ctc_loss(const core::CtcTask& task, TensorImpl& losses) {
 }
 
 void ctc_loss_backward(const core::CtcTask& task, const TensorImpl& grad, TensorImpl& out) {
+  if (out.numel() == 0) return;  // its classes may be more than any memory holds
   const Largest largest(task);
   const std::int64_t time = out.shape[1], classes = out.shape[2];
   const std::int64_t numbers = largest.cells + largest.states + 1 + classes;

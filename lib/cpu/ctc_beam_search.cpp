@@ -58,11 +58,14 @@ struct Room {
     nodes = steps * width + 1;
     slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * nodes)));
   }
+  /// No more than 2^50, which no machine has: a view may have so many classes that integers overflow.
   std::int64_t bytes() const {
-    return nodes * static_cast<std::int64_t>(sizeof(Node)) + width * static_cast<std::int64_t>(sizeof(Beam)) +
-           width * static_cast<std::int64_t>(sizeof(Candidate)) +
-           (slots + classes) * static_cast<std::int64_t>(sizeof(std::int64_t)) +
-           classes * static_cast<std::int64_t>(sizeof(double));
+    const auto of = [](std::int64_t count, std::size_t size) {
+      return static_cast<double>(count) * static_cast<double>(size);
+    };
+    const double all = of(nodes, sizeof(Node)) + of(width, sizeof(Beam) + sizeof(Candidate)) +
+                       of(slots, sizeof(std::int64_t)) + of(classes, sizeof(std::int64_t) + sizeof(double));
+    return static_cast<std::int64_t>(std::min(all, 0x1p50));
   }
 };
 
@@ -211,6 +214,7 @@ class Search {
 void ctc_beam_search(const core::CtcDecodeTask& task, TensorImpl& tokens, TensorImpl& lengths, TensorImpl& scores) {
   const TensorImpl& x = task.x;
   const std::int64_t paths = lengths.shape[1], time = x.shape[1];
+  if (x.shape[0] == 0) return;
   const Room room(task);
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     for_lanes(x.shape[0], 1, room.bytes(), [&](std::byte* memory, std::int64_t begin, std::int64_t end) {

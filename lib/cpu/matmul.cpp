@@ -55,8 +55,33 @@ void blas_gemm(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::in
 /// The right operand stays in the first-level cache, or the result in registers and the sums are long.
 bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 4096 || (m <= 64 && n <= 64); }
 
-/// Multiplications worth a thread; OpenBLAS adds up smaller products differently.
-constexpr std::int64_t kBlasGrain = 1 << 21;
+/// A sum over many rows that gives a small result: the gradient for weights.
+template <class T>
+bool is_long(std::int64_t m, std::int64_t n, const Matrix<const T>& a) {
+  return a.row == 1 && m <= 96 && n <= 512;
+}
+
+/// Multiplications worth a thread: of the small kernel, and of OpenBLAS, which adds up smaller products differently.
+constexpr std::int64_t kSmallGrain = 1 << 20, kBlasGrain = 1 << 21;
+
+/// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the first-level cache
+/// holds where the right operand is read again and again.
+constexpr std::int64_t kSumBlock = 512, kLongBlock = 96;
+
+/// Columns among the threads; the rows of a column of tiles in blocks that stay in the first-level cache.
+template <class T>
+void multiply_long(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
+                   std::int64_t n, std::int64_t k, bool accumulate) {
+  const std::int64_t width = simd().of<T>().panel;
+  base::parallel_for(
+      (n + width - 1) / width, kSmallGrain / (m * width * k) + 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t column = begin * width; column < std::min(end * width, n); column += width)
+          for (std::int64_t p = 0; p < k; p += kLongBlock)
+            simd().of<T>().small_gemm({a.data + p * a.column, a.row, a.column, b.data + p * b.row + column, b.row,
+                                       c + column, c_row, m, std::min(width, n - column), std::min(kLongBlock, k - p),
+                                       accumulate || p > 0});
+      });
+}
 
 }  // namespace
 
@@ -69,16 +94,18 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
     return;
   }
   if (is_small(m, n, k) && b.column == 1) {
-    constexpr std::int64_t kRows = 24;             // a multiple of the kernel's rows
-    constexpr std::int64_t kSmallGrain = 1 << 21;  // multiplications worth a thread
+    constexpr std::int64_t kRows = 12;  // a multiple of the kernel's rows
     base::parallel_for((m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1,
                        [&](std::int64_t begin, std::int64_t end) {
                          const std::int64_t first = begin * kRows, rows = std::min(end * kRows, m) - first;
-                         simd().of<T>().small_gemm({a.data + first * a.row, a.row, a.column, b.data, b.row,
-                                                    c + first * c_row, c_row, rows, n, k, accumulate});
+                         for (std::int64_t p = 0; p < k; p += kSumBlock)
+                           simd().of<T>().small_gemm({a.data + first * a.row + p * a.column, a.row, a.column,
+                                                      b.data + p * b.row, b.row, c + first * c_row, c_row, rows, n,
+                                                      std::min(kSumBlock, k - p), accumulate || p > 0});
                        });
     return;
   }
+  if (is_long(m, n, a) && b.column == 1) return multiply_long(a, b, c, c_row, m, n, k, accumulate);
   hold_blas_to_one_thread();
   constexpr std::int64_t kEdge = 24;  // cuts fall on multiples of the inner kernels' rows and columns
   const bool by_rows = m >= 8 * kEdge || m >= n;

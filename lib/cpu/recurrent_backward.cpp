@@ -6,7 +6,8 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 32;  // columns worth a turn of a thread
+/// Columns worth a turn of a thread; products are cut there whatever the number of threads, for they round so.
+constexpr std::int64_t kPiece = 32;
 
 /// The sums of the columns of [lines, width], in double.
 template <class T>
@@ -43,7 +44,7 @@ class Backward {
         entering_h_((to.entering_h == nullptr ? task.h0 : *to.entering_h).template as<T>()),
         entering_c_(task.c0 == nullptr ? nullptr
                                        : (to.entering_c == nullptr ? *task.c0 : *to.entering_c).template as<T>()),
-        pre_(steps.lines * line_, Where::current()),
+        pre_(std::max(steps.lines * line_, std::int64_t{1}), Where::current()),
         dh_(steps.batch * units_, Where::current()),
         dc_(task.c0 == nullptr ? 0 : steps.batch * hidden_, Where::current()),
         total_(projected_ ? steps.lines * units_ : 0, Where::current()),
@@ -68,10 +69,11 @@ class Backward {
  private:
   void step() {
     total(0, 0, steps_.batch, 0, units_);
-    base::parallel_for(steps_.batch, kCheapGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      unproject(0, begin, end - begin, 0, hidden_);
-      gates(0, begin, end - begin, 0, hidden_);
-    });
+    if (projected_)
+      multiply<T>({total_.data(), units_, 1}, {turned_.data(), hidden_, 1}, before_projection_.data(), hidden_,
+                  steps_.batch, hidden_, units_, false);
+    base::parallel_for(steps_.batch, kCheapGrain / (line_ + 1) + 1,
+                       [&](std::int64_t begin, std::int64_t end) { gates(0, begin, end - begin, 0, hidden_); });
     if (to_.h0 != nullptr)
       multiply<T>({pre_.data() + blocks_.from_h * hidden_, line_, 1}, {task_.wh.as<T>(), 1, width_}, dh_.data(), units_,
                   steps_.batch, units_, width_, gru_);
@@ -92,8 +94,11 @@ class Backward {
         });
         base::parallel_for(rows == 0 ? 0 : (hidden_ + kPiece - 1) / kPiece, 1,
                            [&](std::int64_t begin, std::int64_t end) {
-                             unproject(s, 0, rows, begin * kPiece, std::min(end * kPiece, hidden_));
-                             gates(s, 0, rows, begin * kPiece, std::min(end * kPiece, hidden_));
+                             for (std::int64_t p = begin; p < end; ++p) {
+                               const std::int64_t first = p * kPiece, last = std::min(first + kPiece, hidden_);
+                               unproject(s, 0, rows, first, last);
+                               gates(s, 0, rows, first, last);
+                             }
                            });
       }
       return;

@@ -16,20 +16,35 @@ template <class T>
 class Kept {
  public:
   Kept(TensorImpl* kept, std::int64_t count)
-      : own_(kept == nullptr && count > kFew ? count : 0, Where::current()),
-        data_(kept != nullptr ? kept->as<T>()
-              : count > kFew  ? own_.data()
-                              : few_) {}
-  Kept(const Kept&) = delete;
-  Kept& operator=(const Kept&) = delete;
+      : own_(kept == nullptr ? count : 0, Where::current()), data_(kept == nullptr ? own_.data() : kept->as<T>()) {}
   T* data() const { return data_; }
 
  private:
-  static constexpr std::int64_t kFew = 256;
   core::Scratch<T> own_;
-  T few_[kFew];  // left as they are: steps of small cells are counted in nanoseconds
   T* data_;
 };
+
+/// Up to this many multiplications an lstm's step is a matter of nanoseconds, of which calls would be the most.
+constexpr std::int64_t kSmallStep = 2048;
+
+template <class T>
+void small_lstm_step(const core::RecurrentTask& task, const core::RecurrentResults& out) {
+  const std::int64_t hidden = task.wh.shape[0];
+  GateRows<T> g{};
+  g.rows = task.x.shape[0], g.hidden = hidden, g.end = hidden;
+  g.gates = out.gates == nullptr ? nullptr : out.gates->as<T>();
+  g.bias = values<T>(task.b);
+  g.h = task.h0.as<T>(), g.c = task.c0->as<T>();
+  g.to_h = {nullptr, out.h.as<T>(), 0}, g.to_c = {nullptr, out.c->as<T>(), 0};
+  if (out.outputs != nullptr) g.out = out.outputs->as<T>(), g.out_row = out.outputs->strides[0];
+  simd().of<T>().lstm_step(g, {task.x.as<T>(), task.wx.as<T>(), task.wh.as<T>(), task.wx.shape[0]});
+}
+
+bool is_small_lstm_step(const core::RecurrentTask& task) {
+  const bool one = task.x.rank() == 2 || (task.x.shape[1] == 1 && in_lines(task.x));
+  return task.kind == RecurrentKind::lstm && one && task.lengths == nullptr && task.projection == nullptr &&
+         task.x.shape[0] * (task.wx.shape[0] + task.wh.shape[0]) * task.wh.shape[1] <= kSmallStep;
+}
 
 template <class T>
 class Forward {
@@ -107,7 +122,8 @@ class Forward {
         for (std::int64_t p = begin; p < end; ++p) gates(panels, s, 0, rows, p);
       });
       base::parallel_for((units_ + kPiece - 1) / kPiece, 1, [&](std::int64_t begin, std::int64_t end) {
-        project(0, rows, begin * kPiece, std::min(end * kPiece, units_));
+        for (std::int64_t p = begin; p < end; ++p)  // one by one: how products are cut shows in the last digits
+          project(0, rows, p * kPiece, std::min((p + 1) * kPiece, units_));
       });
       deliver(s, 0, rows);
     }
@@ -221,6 +237,10 @@ class Forward {
 }  // namespace
 
 void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentResults& out) {
+  if (is_small_lstm_step(task)) {
+    core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { small_lstm_step<T>(task, out); });
+    return;
+  }
   const Schedule steps(task.x.shape[0], task.x.rank() == 2 ? 1 : task.x.shape[1], task.lengths, task.reverse);
   require_blas_sizes("recurrent sequence", {steps.lines, task.wx.shape[0], 4 * task.wx.shape[1]});
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) {

@@ -58,15 +58,15 @@ void rnn_backward(const RnnBackward& task) {
   core::visit_floating(task.h.dtype, [&]<class T>(core::Type<T>) {
     const std::int64_t nx = s.inputs * s.hidden, nh = s.hidden * s.hidden, sums = nx + nh + s.hidden;
     const std::int64_t scratch = 2 * kBlockRows * s.hidden;
-    core::Scratch<T> transposed(nx + nh, Where::current()), partial(s.blocks * sums, Where::current()),
+    core::Scratch<T> transposed(nx + nh, Where::current()), partial(2 * s.blocks * sums, Where::current()),
         work(s.blocks * scratch, Where::current());
     transpose(task.wx.as<T>(), s.inputs, s.hidden, transposed.data());
     transpose(task.wh.as<T>(), s.hidden, s.hidden, transposed.data() + nx);
     base::parallel_for(s.blocks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t first = s.first(block), steps = first * s.time;
-        T* sum = partial.data() + block * sums;
-        std::memset(sum, 0, sizeof(T) * static_cast<std::size_t>(sums));
+        T* totals = partial.data() + 2 * block * sums;
+        std::memset(totals, 0, sizeof(T) * static_cast<std::size_t>(2 * sums));
         RnnRows<T> r{};
         r.rows = s.rows(block), r.time = s.time, r.inputs = s.inputs, r.hidden = s.hidden, r.relu = task.relu;
         r.x = task.x.as<T>() + steps * s.inputs;
@@ -77,18 +77,19 @@ void rnn_backward(const RnnBackward& task) {
         r.wx_t = transposed.data(), r.wh_t = transposed.data() + nx;
         r.dx = task.dx != nullptr ? task.dx->as<T>() + steps * s.inputs : nullptr;
         r.dh0 = task.dh0.as<T>() + first * s.hidden;
-        r.dwx = sum, r.dwh = sum + nx, r.db = sum + nx + nh;
+        r.totals = totals, r.sums = totals + sums;
         r.pre = work.data() + block * scratch, r.carry = r.pre + kBlockRows * s.hidden;
         simd().of<T>().rnn_backward(r);
       }
     });
     T* const targets[] = {task.dwx.as<T>(), task.dwh.as<T>(), task.db.as<T>()};
     const std::int64_t counts[] = {nx, nh, s.hidden};
-    const T* from = partial.data();
+    std::int64_t from = 0;
     for (int part = 0; part < 3; from += counts[part++])
       for (std::int64_t i = 0; i < counts[part]; ++i) {
         double total = 0;
-        for (std::int64_t block = 0; block < s.blocks; ++block) total += static_cast<double>(from[block * sums + i]);
+        for (std::int64_t block = 0; block < s.blocks; ++block)
+          total += static_cast<double>(partial[2 * block * sums + from + i]);
         targets[part][i] = static_cast<T>(total);
       }
   });

@@ -66,7 +66,7 @@ void determinant(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorI
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     batch.each([&](std::int64_t i, std::int64_t part) {
       T* matrix = lu.impl()->as<T>() + i * n * n;
-      int* pivots = &all_pivots[part * n];
+      int* pivots = all_pivots.data() + part * n;  // null if n is 0
       double product = 1, sum = 0, direction = 1;  // the determinant is product * 2^exponent: no overflow on the way
       std::int64_t exponent = 0;
       if (!lapack::all_finite(matrix, n * n)) {

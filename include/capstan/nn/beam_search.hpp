@@ -123,6 +123,7 @@ template <class Cell, class Embed, class Project, class Alignments>
 BeamResult search_beams(Cell& cell, Embed& embed, Project& project, const typename Cell::State& initial_state,
                         Alignments& alignments, const BeamOptions& options, Where where) {
   const NoGrad off;
+  const Rewind rewind(default_rng());  // cells may draw from it
   BeamSearch search = begin_search(named_tensors(initial_state), options, where);
   typename Cell::State state = repeat_state(initial_state, options.beams, where);
   while (!search.done()) {

@@ -256,7 +256,7 @@ EmbeddingOptions embedding_for(EmbeddingOptions options, CellSizes cell, Where w
 ///
 /// Shapes    x [batch], integers; in a sequence [batch, time]. `size` may be left out if the cell tells its inputs
 /// Sequence  at once, but not with `scale_by_frequency`, which counts within a step. Past the end of a row token 0 is
-///           looked up, and dropped
+///           looked up, and dropped; `scale_by_frequency` counts it, and `max_norm` scales its row
 /// Throws    IndexError  a token outside [0, count)     DTypeError  tokens that are no integers
 ///           ShapeError  a `size` that differs from the cell's inputs, and whatever nn::Embedding refuses
 template <class Cell>
@@ -295,7 +295,8 @@ struct CellProjectionOptions {
   std::int64_t inputs = 0;   ///< features before the projection: may be left out if they are a cell's that tells them
   std::int64_t outputs = 0;  ///< features behind it; likewise
   bool bias = true;
-  /// Behind the projection, such as `nn::Tanh{}`; none if empty. It must have no parameters: they would not be found.
+  /// Behind the projection, on rows [n, outputs], such as `nn::Tanh{}`; none if empty. It must have no parameters: they
+  /// would not be found.
   Callback<Tensor(const Tensor& x, Where where)> activation = {};
   Initializer weight_init = init::glorot_uniform();
   Initializer bias_init = init::zeros();
@@ -331,8 +332,8 @@ class InputProjectionCell {
   }
   std::pair<Tensor, State> sequence(const Tensor& x, const State& before, const SequenceOptions& options = {},
                                     Where where = Where::current()) requires detail::OffersSequence<Cell> {
-    const Tensor valid = detail::within_lengths(x, options, where);
-    return cell.sequence(detail::project(projection, activation_, valid, where), before, options, where);
+    const Tensor steps = detail::within_lengths(x, options, where);
+    return cell.sequence(detail::project(projection, activation_, steps, where), before, options, where);
   }
   bool has_sequence() const { return detail::runs_sequences(cell); }
   State zero_state(std::int64_t batch, Where where = Where::current()) const {

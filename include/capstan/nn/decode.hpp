@@ -18,7 +18,8 @@
 //           ShapeError  states of several batch sizes, logits that are not [rows, vocabulary]      DTypeError
 //           IndexError  start or end tokens outside the vocabulary
 //           NumericError  a row that goes on has NaN or +infinity, or nothing above -infinity, among its logits
-// After an exception the generator stands where it stood. Defined in nn/decode.cpp.
+// After an exception the generator stands where it stood, and so does the default one, which cells may draw from.
+// Defined in nn/decode.cpp.
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -185,7 +186,7 @@ DecodeResult<typename Cell::State> decode(const char* op, Cell& cell, Embed& emb
                                           const typename Cell::State& initial_state, const DecodeOptions& options,
                                           const SampleOptions* sampling, Rng& rng, Where where) {
   const NoGrad off;
-  const Rewind rewind(rng);
+  const Rewind rewind(rng), rewind_cell(default_rng());
   Decoding rows(op, named_tensors(initial_state), options, sampling, where);
   typename Cell::State state = initial_state;
   while (!rows.done()) {
@@ -230,13 +231,14 @@ DecodeResult<typename Cell::State> sample_decode(Cell& cell, Embed&& embed, Proj
 /// inputs    [batch, time], integers: the start token and what is to be said but for its last token. What stands past
 ///           the end of a row is never read
 /// Gradient  through logits, states and embeddings; not through the choice of tokens
-/// Throws    IndexError for lengths outside 0..time, Error for a probability outside [0, 1]
+/// Throws    IndexError for lengths outside 0..time, Error for a probability outside [0, 1]; NumericError only where
+///           tokens are drawn
 /// Source    Bengio et al., "Scheduled sampling for sequence prediction with recurrent neural networks", 2015
 template <class Cell, class Embed, class Project>
 ScheduledSamplingResult<typename Cell::State> scheduled_sampling(
     Cell& cell, Embed&& embed, Project&& project, const Tensor& inputs, const typename Cell::State& initial_state,
     const ScheduledSamplingOptions& options = {}, Rng& rng = default_rng(), Where where = Where::current()) {
-  const detail::Rewind rewind(rng);
+  const detail::Rewind rewind(rng), rewind_cell(default_rng());
   detail::TokenSchedule schedule(detail::named_tensors(initial_state), inputs, options, where);
   typename Cell::State state = initial_state;
   while (!schedule.done()) {

@@ -104,9 +104,10 @@ void for_each_droppable([[maybe_unused]] Part& part, [[maybe_unused]] std::strin
 /// made of what the cell gives: what is dropped from the state shows in the next step.
 ///
 /// Variational  One mask for all steps of a sequence, for each row its own: [batch, features], 0 or 1 / keep (Gal and
-///     Ghahramani, "A theoretically grounded application of dropout in recurrent neural networks", 2016). The masks
-///     belong to the state. `zero_state` draws them; `redraw` does for a state of one's own, and for one that is
-///     carried from a sequence to the next, which would keep its masks. Those made outside of training keep everything.
+///     Ghahramani, "A theoretically grounded application of dropout in recurrent neural networks", 2016; TensorFlow has
+///     one for all rows). The masks belong to the state. `zero_state` draws them; `redraw` does for a state of one's
+///     own, and for one that is carried from a sequence to the next, which would keep its masks. Those made outside of
+///     training keep everything.
 /// State        Floating tensors, but not those in fields named c unless `drop_memory` is set, as in TensorFlow: what
 ///     an LSTM remembers would be gone in a few steps. Masks of other wrappers are not dropped from.
 /// Sequence     at once unless the state is dropped from; the decisions then come in another order

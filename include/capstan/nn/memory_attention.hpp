@@ -22,8 +22,10 @@
 // Defined in nn/memory_attention.cpp.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include <capstan/nn/cell_wrappers.hpp>
 #include <capstan/nn/init.hpp>
 #include <capstan/nn/states.hpp>
 #include <capstan/ops/attention.hpp>
@@ -42,7 +44,8 @@ struct AttentionMemory {
   std::int64_t shared_by = 1;  ///< rows of queries, in succession, that may read each row
 };
 
-/// The same memory for R = B * shared_by * count rows of queries as well as for R = B. Error unless count >= 1.
+/// The same memory for R = B * shared_by * count rows of queries as well as for R = B. Error unless count >= 1,
+/// ShapeError for 2^63 rows or more.
 AttentionMemory repeated(AttentionMemory memory, std::int64_t count, Where where = Where::current());
 
 struct BahdanauAttentionOptions {
@@ -51,6 +54,7 @@ struct BahdanauAttentionOptions {
   std::int64_t units = 0;                            ///< of the layer in which each head compares them, >= 1
   std::int64_t heads = 1;                            ///< >= 1
   bool normed = false;                               ///< v is g * v / |v|, with a trained length g and a bias b
+  bool bias = false;                                 ///< a bias b without `normed`, which has one anyway
   Initializer weight_init = init::glorot_uniform();  ///< of the two weights, and of v with U for both fans
   DType dtype = DType::float32;
 };
@@ -58,6 +62,7 @@ struct BahdanauAttentionOptions {
 /// Additive attention:
 ///
 ///   score[t] = sum(u) v[u] * tanh(query @ query_weight + memory[t] @ memory_weight)[u]
+///   score[t] = sum(u) v[u] * tanh(query @ query_weight + memory[t] @ memory_weight + b)[u]                  bias
 ///   score[t] = sum(u) (g * v / |v|)[u] * tanh(query @ query_weight + memory[t] @ memory_weight + b)[u]      normed
 ///   weights  = softmax(score) over the places of the row;  context = sum(t) weights[t] * memory[t]
 ///
@@ -81,7 +86,8 @@ class BahdanauAttention {
   std::int64_t context_features() const { return v.size(0) * memory_weight.size(0); }
 
   Parameter query_weight, memory_weight, v;
-  Parameter g, b;  ///< undefined unless normed
+  Parameter g;  ///< undefined unless normed
+  Parameter b;  ///< undefined unless normed or with a bias
   CAPSTAN_FIELDS(query_weight, memory_weight, v, g, b);
 };
 
@@ -134,7 +140,10 @@ struct AttentionCellOptions {
   std::optional<Activation> activation = {};  ///< of that layer: tanh in Luong et al., none in TensorFlow
   bool bias = false;                          ///< of that layer
   bool input_feeding = true;     ///< the cell's input is x and, behind it, the last attention; otherwise x alone
+  bool feed_context = false;     ///< what is fed is the context, before that layer
   bool output_attention = true;  ///< a step's output is its attention; otherwise that of the cell
+  bool query_state = false;      ///< the query is the cell's new state, its tensors side by side; otherwise its output
+  std::int64_t output_size = 0;  ///< features of the cell's output with query_state, for the layer; 0 if the cell tells
   Initializer weight_init = init::glorot_uniform();
   Initializer bias_init = init::zeros();
   DType dtype = DType::float32;  ///< of that layer
@@ -143,7 +152,7 @@ struct AttentionCellOptions {
 template <class CellState>
 struct AttentionState {
   CellState cell;
-  Tensor attention;   ///< [R, attention_size], or the context [R, N*F]; what is fed to the next step
+  Tensor attention;   ///< what is fed to the next step: [R, attention_size], or the context [R, N*F]
   Tensor alignments;  ///< [R, T]: the weights of the last step, for several heads their mean
 };
 
@@ -152,15 +161,18 @@ namespace detail {
 /// The layer on [output, context]. Without weights it passes on the context.
 class AttentionLayer {
  public:
-  AttentionLayer(const AttentionCellOptions& options, std::int64_t output, std::int64_t context, Rng& rng, Where where);
+  /// Throws unless options, cell and attention, of such queries and contexts, fit.
+  AttentionLayer(const AttentionCellOptions& options, CellSizes cell, std::int64_t query, std::int64_t context,
+                 Rng& rng, Where where);
   Tensor operator()(const Tensor& output, const Tensor& context, Where where) const;
   std::int64_t features() const noexcept { return features_; }
+  std::int64_t fed_features() const noexcept { return fed_; }  // of what the next step is fed
 
   Parameter weight, bias;
   CAPSTAN_FIELDS(weight, bias);
 
  private:
-  std::int64_t features_;
+  std::int64_t features_, fed_;
   std::optional<Activation> activation_;
 };
 
@@ -171,6 +183,8 @@ void check_attention_step(const Tensor& x, bool feeds, const Tensor& attention, 
                           const AttentionMemory& memory, Where where);
 /// Zeros [rows, columns] like the memory.
 Tensor zeros_beside(const AttentionMemory& memory, std::int64_t rows, std::int64_t columns, Where where);
+/// The defined ones side by side, [rows, features of all].
+Tensor joined_state(std::span<const Tensor* const> tensors, Where where);
 /// [rows, heads, places] -> [rows, places].
 Tensor mean_of_heads(const Tensor& weights, Where where);
 
@@ -190,11 +204,18 @@ Tensor mean_of_heads(const Tensor& weights, Where where);
 /// Memory  The cell holds it, and no state does: `attend` to that of each batch before its first step, under the tape
 ///         that records its loss, and to `repeated(cell.memory(), k)` for k beams. Copies of a cell share it.
 /// Shapes  x [R, inputs], which for a cell that is fed are fewer than its own by attention_size; layer.weight
-///         [query + N*F, attention_size]; layer.bias [attention_size]
+///         [output + N*F, attention_size]; layer.bias [attention_size]
+/// Sizes   as cell_wrappers.hpp has them: those of a cell that tells them are checked when this one is made
 /// Throws  Error       no memory, a layer's options without its size
-///         ShapeError  inputs, states and memory of different rows, a state with another attention's size
+///         ShapeError  inputs, states and memory of different rows, a state with another attention's size, a cell
+///                     whose output is not as large as a query, or that cannot take what is fed to it
 /// From TensorFlow  attention_layer/kernel is layer.weight; alignment_history holds the alignments after each step, of
-///         which `on_step` of UnrollOptions is told
+///         which `on_step` of UnrollOptions is told. The legacy attention_decoder is
+///             AttentionCell(InputProjectionCell<Cell>(cell, {.inputs = x's + N*F}),
+///                 BahdanauAttention({.query = the state's, .memory = F, .units = F, .heads = N, .bias = true}),
+///                 {.attention_size = output_size, .bias = true, .feed_context = true, .query_state = true})
+///         where an LSTM's state is [h, c], and there [c, h]; its initial_state_attention is a first state with
+///         `attention(query, memory()).output` for `attention`
 template <class Cell, class Attention>
 class AttentionCell {
  public:
@@ -204,9 +225,11 @@ class AttentionCell {
                 Where where = Where::current())
       : cell(std::move(inner)),
         attention(std::move(mechanism)),
-        layer(options, attention.query_features(), attention.context_features(), rng, where),
+        layer(options, detail::sizes_of(cell), attention.query_features(), attention.context_features(), rng, where),
         feeds_(options.input_feeding),
-        gives_attention_(options.output_attention) {}
+        feeds_context_(options.feed_context),
+        gives_attention_(options.output_attention),
+        queries_by_state_(options.query_state) {}
 
   /// What to read from here on.
   void attend(AttentionMemory memory) noexcept { memory_ = std::move(memory); }
@@ -217,13 +240,15 @@ class AttentionCell {
   const AttentionMemory& memory() const noexcept { return memory_; }
 
   std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where = Where::current()) {
-    detail::check_attention_step(x, feeds_, before.attention, layer.features(), memory_, where);
+    detail::check_attention_step(x, feeds_, before.attention, layer.fed_features(), memory_, where);
     auto [output, after] =
         detail::step(cell, feeds_ ? concat({x, before.attention}, -1, where) : x, before.cell, where);
-    const AttentionResult read = attention(output, memory_, where);
+    const Tensor query =
+        queries_by_state_ ? detail::joined_state(detail::state_tensors(std::as_const(after)), where) : output;
+    const AttentionResult read = attention(query, memory_, where);
     const Tensor attended = layer(output, read.output, where);
-    return {gives_attention_ ? attended : output,
-            State{std::move(after), attended, detail::mean_of_heads(read.weights, where)}};
+    return {gives_attention_ ? attended : output, State{std::move(after), feeds_context_ ? read.output : attended,
+                                                        detail::mean_of_heads(read.weights, where)}};
   }
 
   /// The cell's own first state, and zeros.
@@ -242,6 +267,13 @@ class AttentionCell {
     return beside(std::move(start), rows, where);
   }
 
+  std::int64_t inputs() const requires detail::TellsInputs<Cell> {
+    return cell.inputs() - (feeds_ ? layer.fed_features() : 0);
+  }
+  std::int64_t outputs() const requires detail::TellsOutputs<Cell> {
+    return gives_attention_ ? layer.features() : cell.outputs();
+  }
+
   Cell cell;
   Attention attention;
   detail::AttentionLayer layer;  ///< its `weight` and `bias` are undefined where the options have no use for them
@@ -249,12 +281,12 @@ class AttentionCell {
 
  private:
   State beside(typename Cell::State start, std::int64_t rows, Where where) const {
-    return {std::move(start), detail::zeros_beside(memory_, rows, layer.features(), where),
+    return {std::move(start), detail::zeros_beside(memory_, rows, layer.fed_features(), where),
             detail::zeros_beside(memory_, rows, memory_.values.size(1), where)};
   }
 
   AttentionMemory memory_;
-  bool feeds_, gives_attention_;
+  bool feeds_, feeds_context_, gives_attention_, queries_by_state_;
 };
 
 }  // namespace nn

@@ -6,7 +6,7 @@
 // if bidirectional, else 1.
 //
 // Shapes   x [batch, time, inputs]; outputs, those of the last layer, [batch, time, directions * units], forward units
-//          first; both [time, batch, ...] with `time_major`
+//          first; both [time, batch, ...] with `time_major`. A sequence by itself is a batch of one: expand_dims(x, 0)
 // States   [layers * directions, batch, units], in PyTorch's order: layer 0 forward, layer 0 backward, layer 1 forward,
 //          ... The next batch goes on from them by `.initial_state`, without gradients into the one before if that is
 //          stop_gradient(state)

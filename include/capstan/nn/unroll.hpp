@@ -19,8 +19,8 @@
 //     the one after the first step.
 // Throws    Error       x is undefined
 //           ShapeError  x has fewer than two axes or no steps, lengths are not [batch], or an initial state has not the
-//                       shapes of the cell's `zero_state`
-//           DTypeError  lengths are not int32 or int64      IndexError  a length outside [0, time]
+//                       shapes of the cell's `zero_state` (where that has no axes: another batch)
+//           DTypeError  lengths are not int32 or int64      IndexError  a length outside 0..time
 //           and whatever the cell throws. All of the above is checked before the first step.
 // Defined in nn/unroll.cpp.
 #include <cstddef>
@@ -69,7 +69,7 @@ struct StateOwner {
   std::int64_t layer = -1;          // counted from 0 in a stack
 };
 /// Throws ShapeError or Error unless the tensors of the given state have the shapes of those with the same names in the
-/// cell's own, and the batch in front if there are none such. What a list lacks is the cell's own affair.
+/// cell's own, and the batch in front if there are none such with axes. What a list lacks is the cell's own affair.
 void check_state(const UnrollPlan& plan, const StateOwner& owner, const Tensor& x, std::span<const NamedTensor> given,
                  std::span<const NamedTensor> own, Where where);
 

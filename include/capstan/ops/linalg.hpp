@@ -27,6 +27,14 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 /// `bias` may be undefined for none.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where = Where::current());
 
+/// c + a @ b in one pass, as PyTorch's addmm.
+///
+/// Shapes    a [m, k], b [k, n]; c broadcasts to [m, n]
+/// Types     floating; promoted
+/// Gradient  for all three
+/// Throws    ShapeError, DTypeError, DeviceError
+Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Where where = Where::current());
+
 // --- sums of products ----------------------------------------------------------------------------------------------
 
 /// Einstein's summation, as NumPy's einsum: `einsum("bij,bjk->bik", {a, b})`.

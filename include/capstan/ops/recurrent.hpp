@@ -91,4 +91,14 @@ LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Lst
 LstmResult lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const LstmWeights& weights,
                 const SequenceOptions& options = {}, Where where = Where::current());
 
+namespace detail {
+// The cells with their weights one by one: for steps so short that copies of handles would show.
+Tensor rnn_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor& wh, const Tensor& b,
+                Activation activation, Where where);
+Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor& wh, const Tensor& b, const Tensor& bn,
+                bool reset_after, Where where);
+LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wx, const Tensor& wh,
+                    const Tensor& b, const Tensor& projection, Where where);
+}  // namespace detail
+
 }  // namespace capstan

@@ -62,9 +62,9 @@ Tensor accidental_hits(const Tensor& targets, const Tensor& sampled, Where where
 // Shapes    weights [classes, features], biases [classes] or undefined for zeros, targets [batch, true classes] with at
 //           least one true class, inputs [batch, features]; result [batch]
 // Types     floating, promoted; targets int8 to int64
-// Gradient  for weights, biases and inputs, to any order. Those for weights and biases are held as row slices
-//           (sparse.hpp) of the classes that were looked at, unless there are as many as classes or an outer tape
-//           listens; optimizers change those rows only
+// Gradient  for weights, biases and inputs, to any order; expected counts are constants. Those for weights and biases
+//           are held as row slices (sparse.hpp) of the classes that were looked at, unless there are as many as classes
+//           or an outer tape listens; optimizers change those rows only
 // Cost      O(batch * (true classes + candidates) * features), whatever the number of classes
 // Throws    ShapeError  shapes do not fit, more candidates than classes    IndexError  a target or candidate that is no
 //           class    DTypeError, DeviceError    Error  candidates and a count to draw are both given, or neither is

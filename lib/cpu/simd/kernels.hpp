@@ -32,7 +32,7 @@ template <class T> struct RnnRows {
   const T *grad, *grad_last;  // backward: of h and of its last step [rows, hidden]; either may be null
   const T *wx_t, *wh_t;       // backward: transposed weights
   T *dx, *dh0;                // backward: of x, null if not needed; of h0
-  T *dwx, *dwh, *db;          // backward: sums over these rows, added to what is there
+  T *sums, *totals;           // backward: of wx, wh and b, one behind the other; both begin with zeros
   T *pre, *carry;             // backward: scratch [rows, hidden] each
 };
 
@@ -52,6 +52,11 @@ template <class T> struct GateRows {
   const std::int64_t* order;  // the caller's places of these rows; null for their own
   T* out;                     // the caller's outputs at this step, or null
   std::int64_t out_row;
+};
+/// What a small step multiplies beside h.
+template <class T> struct SmallStep {
+  const T *x, *wx, *wh;
+  std::int64_t inputs;
 };
 /// And back. `gates` and `c` are as the forward pass left them.
 template <class T> struct GateGradients {
@@ -246,6 +251,7 @@ template <class T> struct FloatKernels {
   void (*relu_gates)(const GateRows<T>& g);
   void (*gru_gates)(const GateRows<T>& g);
   void (*lstm_gates)(const GateRows<T>& g);
+  void (*lstm_step)(const GateRows<T>& g, const SmallStep<T>& s);
   void (*tanh_gradients)(const GateGradients<T>& g);
   void (*relu_gradients)(const GateGradients<T>& g);
   void (*gru_gradients)(const GateGradients<T>& g);

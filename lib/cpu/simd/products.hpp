@@ -97,9 +97,13 @@ void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... re
     for (; i + Rows <= m; i += Rows) gemm_tile<Rows, Columns, T>(i, column, last, rest...);
     return i;
   };
-  std::int64_t i = tiles(0, std::integral_constant<int, tile_rows(Columns)>());
-  i = tiles(i, std::integral_constant<int, tile_rows(Columns) / 2>());
-  if constexpr (tile_rows(Columns) > 4) i = tiles(i, std::integral_constant<int, 2>());
+  constexpr int kRows = tile_rows(Columns);
+  std::int64_t i = tiles(0, std::integral_constant<int, kRows>());
+  if constexpr (kRows > 6) i = tiles(i, std::integral_constant<int, kRows / 2>());
+  if constexpr (kRows > 4)  // of five rows left three and two are faster than four and one
+    if (m - i != 5 || kRows > 6) i = tiles(i, std::integral_constant<int, 4>());
+  if constexpr (kRows <= 6) i = tiles(i, std::integral_constant<int, kRows / 2>());
+  if constexpr (kRows > 4) i = tiles(i, std::integral_constant<int, 2>());
   tiles(i, std::integral_constant<int, 1>());
 }
 
@@ -146,6 +150,14 @@ template <class T> struct ToMatrix {
     store_part(x, c + row * c_row + column, count);
   }
 };
+template <class T> struct OntoMatrix {  // added to what is there: long sums are made of short ones
+  T* c;
+  std::int64_t c_row;
+  CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
+    T* to = c + row * c_row + column;
+    store_part(load_part(to, count) + x, to, count);
+  }
+};
 template <class Op, class T> struct ThroughOp {  // to a matrix, through an activation
   ToMatrix<T> to;
   CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
@@ -156,7 +168,7 @@ template <class Op, class T> struct ThroughOp {  // to a matrix, through an acti
 /// c = product, or c += product.
 template <class T>
 void multiply(std::int64_t m, std::int64_t n, const Factors<T>& f, T* c, std::int64_t c_row, bool accumulate) {
-  if (accumulate) for_tiles<T>(m, n, FromMatrix<T>{c, c_row}, ToMatrix<T>{c, c_row}, f);
+  if (accumulate) for_tiles<T>(m, n, FromZero<T>{}, OntoMatrix<T>{c, c_row}, f);
   else for_tiles<T>(m, n, FromZero<T>{}, ToMatrix<T>{c, c_row}, f);
 }
 
@@ -194,6 +206,27 @@ template <class Op, class T> struct BeforeActivation {
   }
 };
 
+/// Adds a product over the rows to a sum over the steps.
+template <class T> void add_rows_product(std::int64_t m, std::int64_t n, const Factors<T>& f, T* c) {
+  for_tiles<T>(m, n, FromMatrix<T>{c, n}, ToMatrix<T>{c, n}, f);
+}
+
+/// Long sums are made of short ones, here of those over some steps.
+constexpr std::int64_t kStepsOfSum = 8;
+
+template <class T> void move_sums(std::int64_t count, T* from, T* to) {
+  using L = Lanes<T>;
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) {
+    (L::load(to + i) + L::load(from + i)).store(to + i);
+    L(0).store(from + i);
+  }
+  for (; i < count; ++i) {
+    to[i] += from[i];
+    from[i] = T(0);
+  }
+}
+
 template <class Op, class T> void rnn_backward_with(const RnnRows<T>& r) {
   using L = Lanes<T>;
   const std::int64_t h_step = r.time * r.hidden, x_step = r.time * r.inputs;
@@ -207,10 +240,11 @@ template <class Op, class T> void rnn_backward_with(const RnnRows<T>& r) {
     }
   for (std::int64_t t = r.time - 1; t >= 0; --t) {
     const T* before = t == 0 ? r.h0 : r.h + (t - 1) * r.hidden;
-    multiply<T>(r.hidden, r.hidden, {before, 1, t == 0 ? r.hidden : h_step, pre, r.hidden, r.rows}, r.dwh, r.hidden,
-                true);
-    multiply<T>(r.inputs, r.hidden, {r.x + t * r.inputs, 1, x_step, pre, r.hidden, r.rows}, r.dwx, r.hidden, true);
-    multiply<T>(1, r.hidden, {&one, 0, 0, pre, r.hidden, r.rows}, r.db, r.hidden, true);
+    T *dwx = r.sums, *dwh = dwx + r.inputs * r.hidden, *db = dwh + r.hidden * r.hidden;
+    add_rows_product<T>(r.hidden, r.hidden, {before, 1, t == 0 ? r.hidden : h_step, pre, r.hidden, r.rows}, dwh);
+    add_rows_product<T>(r.inputs, r.hidden, {r.x + t * r.inputs, 1, x_step, pre, r.hidden, r.rows}, dwx);
+    add_rows_product<T>(1, r.hidden, {&one, 0, 0, pre, r.hidden, r.rows}, db);
+    if (t % kStepsOfSum == 0) move_sums((r.inputs + r.hidden + 1) * r.hidden, r.sums, r.totals);
     if (r.dx != nullptr)
       multiply<T>(r.rows, r.inputs, {pre, r.hidden, 1, r.wx_t, r.inputs, r.hidden}, r.dx + t * r.inputs, x_step, false);
     const Factors<T> back{pre, r.hidden, 1, r.wh_t, r.hidden, r.hidden};

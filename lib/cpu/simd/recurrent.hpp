@@ -63,26 +63,57 @@ template <class T> void gru_gates(const GateRows<T>& g) {
       });
 }
 
+/// The state of some units from the sums of their gates.
+template <class T>
+CAPSTAN_INLINE void finish_lstm(const GateRows<T>& g, std::int64_t row, std::int64_t j, int count,
+                                const Lanes<T> (&sums)[4]) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  const L in = kernels::Sigmoid::forward(sums[0] + load_or_zero(g.bias, j, count));
+  const L forget = kernels::Sigmoid::forward(sums[1] + load_or_zero(g.bias, hidden + j, count));
+  const L fresh = kernels::Tanh::forward(sums[2] + load_or_zero(g.bias, 2 * hidden + j, count));
+  const L out = kernels::Sigmoid::forward(sums[3] + load_or_zero(g.bias, 3 * hidden + j, count));
+  const L c = forget * load_part(g.c + row * hidden + j, count) + in * fresh;
+  if (g.gates != nullptr) {
+    T* gates = g.gates + row * 4 * hidden + j;
+    store_part(in, gates, count);
+    store_part(forget, gates + hidden, count);
+    store_part(fresh, gates + 2 * hidden, count);
+    store_part(out, gates + 3 * hidden, count);
+  }
+  store_part(c, destination(g, g.to_c, row, j), count);
+  deliver(g, out * kernels::Tanh::forward(c), row, j, count);
+}
+
 template <class T> void lstm_gates(const GateRows<T>& g) {
+  const std::int64_t hidden = g.hidden;
+  for_units<T>(
+      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
+        const T* gates = g.gates + row * 4 * hidden + j;
+        const Lanes<T> sums[4] = {load_part(gates, count), load_part(gates + hidden, count),
+                                  load_part(gates + 2 * hidden, count), load_part(gates + 3 * hidden, count)};
+        finish_lstm(g, row, j, count, sums);
+      });
+}
+
+/// A whole step of a cell so small that calls would cost more than it: products and gates in registers.
+template <class T> void lstm_step(const GateRows<T>& g, const SmallStep<T>& s) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
   for_units<T>(
       g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        T* gates = g.gates + row * 4 * hidden + j;
-        const L in = kernels::Sigmoid::forward(load_part(gates, count) + load_or_zero(g.bias, j, count));
-        const L forget =
-            kernels::Sigmoid::forward(load_part(gates + hidden, count) + load_or_zero(g.bias, hidden + j, count));
-        const L fresh =
-            kernels::Tanh::forward(load_part(gates + 2 * hidden, count) + load_or_zero(g.bias, 2 * hidden + j, count));
-        const L out = kernels::Sigmoid::forward(load_part(gates + 3 * hidden, count) +
-                                                load_or_zero(g.bias, 3 * hidden + j, count));
-        const L c = forget * load_part(g.c + row * hidden + j, count) + in * fresh;
-        store_part(in, gates, count);
-        store_part(forget, gates + hidden, count);
-        store_part(fresh, gates + 2 * hidden, count);
-        store_part(out, gates + 3 * hidden, count);
-        store_part(c, destination(g, g.to_c, row, j), count);
-        deliver(g, out * kernels::Tanh::forward(c), row, j, count);
+        L sums[4] = {L(0), L(0), L(0), L(0)};
+        const auto add = [&](const T* a, const T* w, std::int64_t k) __attribute__((always_inline)) {
+          for (std::int64_t p = 0; p < k; ++p, w += 4 * hidden) {
+            const L left(a[p]);
+            unrolled<4>([&](auto q) __attribute__((always_inline)) {
+              sums[q] = fma(left, load_part(w + q * hidden, count), sums[q]);
+            });
+          }
+        };
+        add(s.x + row * s.inputs, s.wx + j, s.inputs);
+        add(g.h + row * hidden, s.wh + j, hidden);
+        finish_lstm(g, row, j, count, sums);
       });
 }
 

@@ -60,6 +60,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .relu_gates = &rnn_gates<kernels::Relu, T>,
       .gru_gates = &gru_gates<T>,
       .lstm_gates = &lstm_gates<T>,
+      .lstm_step = &lstm_step<T>,
       .tanh_gradients = &rnn_gradients<kernels::Tanh, T>,
       .relu_gradients = &rnn_gradients<kernels::Relu, T>,
       .gru_gradients = &gru_gradients<T>,
