@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
 #include <string>
 
@@ -130,10 +129,6 @@ Tensor mask_for(const Tensor& x, const Tensor& mask, Where where) {
 
 }  // namespace
 
-Tensor running_or_zero(const Tensor& running, const Tensor& x, Where where) {
-  return capstan::where(mask_for(x, running, where), x, 0, where);
-}
-
 void keep_running(const char* op, const Tensor& running, std::span<Tensor* const> after,
                   std::span<Tensor* const> before, Where where) {
   if (after.size() != before.size())
@@ -149,11 +144,6 @@ void keep_running(const char* op, const Tensor& running, std::span<Tensor* const
                              " after it; where rows end before others it must keep its shape.");
     now = capstan::where(mask_for(now, running, where), now, then, where);
   }
-}
-
-Rewind::Rewind(Rng& rng) noexcept : rng_(rng), before_(rng.state()), exceptions_(std::uncaught_exceptions()) {}
-Rewind::~Rewind() {
-  if (std::uncaught_exceptions() > exceptions_) rng_.restore(before_);
 }
 
 Decoding::Decoding(const char* op, std::span<const NamedTensor> state, const DecodeOptions& options,

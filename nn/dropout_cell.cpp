@@ -1,7 +1,5 @@
 #include <capstan/nn/dropout_cell.hpp>
 
-#include <exception>
-
 #include <capstan/create.hpp>
 #include <capstan/ops/dropout.hpp>
 #include <capstan/ops/elementwise.hpp>
@@ -26,14 +24,6 @@ std::int64_t size_of(const char* name, std::int64_t given, std::int64_t known, b
 
 }  // namespace
 
-// --- the generator ---
-
-DrawGuard::DrawGuard() noexcept : before_(default_rng().state()), exceptions_(std::uncaught_exceptions()) {}
-
-DrawGuard::~DrawGuard() {
-  if (std::uncaught_exceptions() > exceptions_) default_rng().restore(before_);
-}
-
 // --- masks ---
 
 CellDropout::CellDropout(const DropoutCellOptions& options, CellSizes cell, Where where) : options_(options) {
@@ -48,7 +38,7 @@ CellDropout::CellDropout(const DropoutCellOptions& options, CellSizes cell, Wher
 DropoutMasks CellDropout::draw(std::int64_t batch, std::span<const Tensor> floating, std::span<const Tensor> dropped,
                                Where where) const {
   const NoGrad off;
-  const DrawGuard guard;
+  const Rewind rewind(default_rng());
   const auto mask = [&](const Shape& shape, double keep, const TensorOptions& type) {
     return dropout(ones(shape, type, where), training ? keep : 1, default_rng(), where);
   };

@@ -1,6 +1,7 @@
 #include <capstan/nn/unroll.hpp>
 
 #include <algorithm>
+#include <exception>
 
 #include <capstan/create.hpp>
 #include <capstan/ops/elementwise.hpp>
@@ -16,12 +17,6 @@ namespace {
 Tensor widened(Tensor condition, int rank, Where where) {
   while (condition.rank() < rank) condition = expand_dims(condition, -1, where);
   return condition;
-}
-
-/// x where the condition is true, elsewhere 0, or false.
-Tensor or_zero(const Tensor& condition, const Tensor& x, Where where) {
-  const Scalar zero = x.dtype() == DType::bool8 ? Scalar(false) : Scalar(0);
-  return capstan::where(widened(condition, x.rank(), where), x, zero, where);
 }
 
 /// "c of the backward cell's initial state in layer 1".
@@ -100,6 +95,16 @@ void check_layers(const UnrollPlan& plan, std::size_t forward, std::size_t backw
 Probe::Probe() : before_(default_rng().state()) {}
 Probe::~Probe() { default_rng().restore(before_); }
 
+Rewind::Rewind(Rng& rng) noexcept : rng_(rng), before_(rng.state()), exceptions_(std::uncaught_exceptions()) {}
+Rewind::~Rewind() {
+  if (std::uncaught_exceptions() > exceptions_) rng_.restore(before_);
+}
+
+Tensor running_or_zero(const Tensor& running, const Tensor& x, Where where) {
+  const Scalar zero = x.dtype() == DType::bool8 ? Scalar(false) : Scalar(0);
+  return capstan::where(widened(running, x.rank(), where), x, zero, where);
+}
+
 // --- steps -------------------------------------------------------------------------------------------------------
 
 Steps::Steps(const UnrollPlan& plan, const Tensor& x, const Tensor& lengths, bool time_major, Where where)
@@ -107,8 +112,8 @@ Steps::Steps(const UnrollPlan& plan, const Tensor& x, const Tensor& lengths, boo
   Tensor seen = plan.steps == plan.time ? x : narrow(x, time_axis_, 0, plan.steps, where);
   if (plan.full < plan.steps) {
     const Tensor places = expand_dims(arange(plan.steps, where).to(x.device(), where), 1, where);
-    const Tensor running = less(places, lengths.to(x.device(), where), where);      // [steps, batch]
-    seen = or_zero(time_major ? running : transpose(running, where), seen, where);  // 0 * NaN: NaN in gradients
+    const Tensor running = less(places, lengths.to(x.device(), where), where);              // [steps, batch]
+    seen = running_or_zero(time_major ? running : transpose(running, where), seen, where);  // 0 * NaN: NaN in gradients
     running_ = unstack(running, 0, where);
   }
   inputs_ = unstack(seen, time_axis_, where);
@@ -123,7 +128,7 @@ void Steps::hold(std::int64_t step, Tensor& output, std::span<Tensor* const> aft
   if (after.size() != before.size())
     base::fail<ShapeError>(where_, plan_.op, ": the number of the state's tensors is ", before.size(), " before step ",
                            step, " and ", after.size(), " after it; with lengths it must not change.");
-  output = or_zero(running, output, where_);
+  output = running_or_zero(running, output, where_);
   for (std::size_t i = 0; i < after.size(); ++i) {
     Tensor& now = *after[i];
     const Tensor& then = *before[i];

@@ -102,26 +102,10 @@ Tensor call_part(Part& part, const Tensor& x, Where where) {
   else return part(x);
 }
 
-/// The rows of x where `running` [rows] is true, 0 elsewhere.
-Tensor running_or_zero(const Tensor& running, const Tensor& x, Where where);
 /// Puts the rows of `before` where `running` is false. What was undefined before, or has no axes, is taken whole.
 /// ShapeError if a state does not keep its shapes.
 void keep_running(const char* op, const Tensor& running, std::span<Tensor* const> after,
                   std::span<Tensor* const> before, Where where);
-
-/// Puts a generator back to where it stood if an exception leaves the scope.
-class Rewind {
- public:
-  explicit Rewind(Rng& rng) noexcept;
-  ~Rewind();
-  Rewind(const Rewind&) = delete;
-  Rewind& operator=(const Rewind&) = delete;
-
- private:
-  Rng& rng_;
-  RngState before_;
-  int exceptions_;
-};
 
 /// What a decoding knows of its rows.
 class Decoding {

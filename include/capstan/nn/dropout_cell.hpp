@@ -66,19 +66,6 @@ class CellDropout {
   DropoutCellOptions options_;
 };
 
-/// The calling thread's default generator goes back if an exception leaves the scope.
-class DrawGuard {
- public:
-  DrawGuard() noexcept;
-  ~DrawGuard();
-  DrawGuard(const DrawGuard&) = delete;
-  DrawGuard& operator=(const DrawGuard&) = delete;
-
- private:
-  RngState before_;
-  int exceptions_;
-};
-
 /// Calls `use(tensor)` for the floating tensors of a state, without the masks of other wrappers, and without those
 /// named c unless `memory`. A name is that of the field, or of what holds the tensor if it has none of its own.
 template <class Part, class Use>
@@ -129,7 +116,7 @@ class DropoutCell {
       : cell(std::move(inner)), dropout_(options, detail::sizes_of(cell), where) {}
 
   std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where = Where::current()) {
-    const detail::DrawGuard guard;
+    const detail::Rewind rewind(default_rng());
     const detail::DropoutMasks& masks = before.masks;
     auto result = detail::step(cell, dropout_.input(x, masks, detail::kOneStep, where), before.cell, where);
     State after{std::move(result.second), masks};
@@ -144,7 +131,7 @@ class DropoutCell {
   std::pair<Tensor, State> sequence(const Tensor& x, const State& before, const SequenceOptions& options = {},
                                     Where where = Where::current()) requires detail::OffersSequence<Cell> {
     if (dropout_.drops_state()) dropout_.refuse_sequence(where);
-    const detail::DrawGuard guard;
+    const detail::Rewind rewind(default_rng());
     const int time_axis = options.time_major ? 0 : 1;
     auto result = cell.sequence(dropout_.input(x, before.masks, time_axis, where), before.cell, options, where);
     return {dropout_.output(result.first, before.masks, time_axis, where),

@@ -86,6 +86,23 @@ class Probe {
   RngState before_;
 };
 
+/// Puts a generator back to where it stood if an exception leaves the scope.
+class Rewind {
+ public:
+  explicit Rewind(Rng& rng) noexcept;
+  ~Rewind();
+  Rewind(const Rewind&) = delete;
+  Rewind& operator=(const Rewind&) = delete;
+
+ private:
+  Rng& rng_;
+  RngState before_;
+  int exceptions_;
+};
+
+/// x where `running`, of x's first sizes, is true; 0 or false elsewhere.
+Tensor running_or_zero(const Tensor& running, const Tensor& x, Where where);
+
 /// The part of the loop over steps that is the same for all cells.
 class Steps {
  public:

@@ -183,8 +183,47 @@ template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y,
 
 template <class T> CAPSTAN_INLINE T finite_or_zero(T x) { return x - x == T(0) ? x : T(0); }
 
+/// A row that stays in registers, and its largest value; of NaN that is anything.
+template <int Registers, class T>
+CAPSTAN_INLINE T load_short(const T* x, std::int64_t count, Lanes<T> (&v)[Registers]) {
+  using L = Lanes<T>;
+  constexpr int kLast = Registers - 1;
+  const std::int64_t last = count - kLast * L::size;
+  L largest(x[0]);
+  for (int r = 0; r < kLast; ++r) {
+    v[r] = L::load(x + r * L::size);
+    largest = select(largest < v[r], v[r], largest);
+  }
+  v[kLast] = first_of(load_part(x + kLast * L::size, last), last, L(x[0]));  // beyond the end what is no new extreme
+  return max_lanes(select(largest < v[kLast], v[kLast], largest));
+}
+/// Its values become exp(v - shift); gives their sum.
+template <int Registers, class T> CAPSTAN_INLINE T exp_short(Lanes<T> (&v)[Registers], std::int64_t count, T largest) {
+  using L = Lanes<T>;
+  const L shift(largest);
+  L total(0);
+  for (int r = 0; r < Registers; ++r) {
+    v[r] = exp(v[r] - shift);
+    total = total + (r + 1 < Registers ? v[r] : first_of(v[r], count - (Registers - 1) * L::size));
+  }
+  return add_lanes(total);
+}
+
+template <int Registers, class T> double shifted_sum_short(const T* x, T* shift, std::int64_t count) {
+  Lanes<T> v[Registers];
+  *shift = finite_or_zero(load_short(x, count, v));
+  return static_cast<double>(exp_short(v, count, *shift));
+}
+
 /// The sum of exp(x - shift).
 template <class T> double shifted_sum_of_exp(const T* x, T* shift, std::int64_t count) {
+  constexpr int size = Lanes<T>::size;
+  if constexpr (size > 1) {
+    if (count <= size) return shifted_sum_short<1>(x, shift, count);
+    if (count <= 2 * size) return shifted_sum_short<2>(x, shift, count);
+    if (count <= 3 * size) return shifted_sum_short<3>(x, shift, count);
+    if (count <= 4 * size) return shifted_sum_short<4>(x, shift, count);
+  }
   const T largest = extreme<kernels::Maximum>(x, count);
   *shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
   return sum_of_exp<T>(x, *shift, nullptr, count);
@@ -200,23 +239,11 @@ template <class T> T logsumexp(const T* x, std::int64_t count) {
 template <int Registers, class T> CAPSTAN_INLINE void softmax_short(const T* x, T* y, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kLast = Registers - 1;
-  const std::int64_t last = count - kLast * L::size;
-  L v[Registers], largest = L(x[0]);
-  for (int r = 0; r < kLast; ++r) {
-    v[r] = L::load(x + r * L::size);
-    largest = select(largest < v[r], v[r], largest);
-  }
-  v[kLast] = first_of(load_part(x + kLast * L::size, last), last, L(x[0]));  // beyond the end what is no new extreme
-  largest = select(largest < v[kLast], v[kLast], largest);
-  const L shift(max_lanes(largest));
-  L total(0);
-  for (int r = 0; r < Registers; ++r) {
-    v[r] = exp(v[r] - shift);
-    total = total + (r < kLast ? v[r] : first_of(v[r], last));
-  }
-  const L scale(T(1) / add_lanes(total));
+  L v[Registers];
+  const T largest = load_short(x, count, v);
+  const L scale(T(1) / exp_short(v, count, largest));
   for (int r = 0; r < kLast; ++r) (v[r] * scale).store(y + r * L::size);
-  store_part(v[kLast] * scale, y + kLast * L::size, last);
+  store_part(v[kLast] * scale, y + kLast * L::size, count - kLast * L::size);
 }
 
 template <class T> void softmax(const T* x, T* y, std::int64_t count) {
