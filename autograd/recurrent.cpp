@@ -277,7 +277,7 @@ RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const Recu
   Tensor gates, entering_h, entering_c;
   if (autograd::followers(operands) != 0) {
     const std::int64_t lines = lines_of(s, lengths);
-    const std::int64_t blocks = rule.kind == RecurrentKind::gru || lstm ? 4 : 1;
+    const std::int64_t blocks = rule.is_gru() || lstm ? 4 : 1;
     gates = result({lines, blocks * s.hidden});
     if (s.time > 1 || lengths.defined()) {
       entering_h = result({lines, s.units});
@@ -306,7 +306,7 @@ RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands
   if (options != nullptr) rule.reverse = options->reverse, rule.time_major = options->time_major;
   const Sizes sizes = Checks(op, rule, o, where)();
   const Tensor lengths = options == nullptr ? Tensor() : checked_lengths(op, o.x, options->lengths, sizes, where);
-  if (is_half(o.x.dtype()) || !rule.reset_after) return autograd::recurrent_by_steps(rule, o, lengths, where);
+  if (is_half(o.x.dtype())) return autograd::recurrent_by_steps(rule, o, lengths, where);
   if (!lengths.defined() && autograd::rnn_fits_cache(rule, o)) return autograd::rnn_in_cache(op, rule, o, where);
   return run_fused(op, rule, o, sizes, lengths, where);
 }
@@ -314,6 +314,8 @@ RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands
 RecurrentKind kind_of(Activation activation) {
   return activation == Activation::relu ? RecurrentKind::rnn_relu : RecurrentKind::rnn_tanh;
 }
+
+RecurrentKind kind_of(bool reset_after) { return reset_after ? RecurrentKind::gru : RecurrentKind::gru_before; }
 
 void check_reset(const char* op, const Tensor& bn, bool reset_after, Where where) {
   if (bn.defined() && !reset_after)
@@ -347,8 +349,8 @@ RnnResult rnn(const Tensor& x, const Tensor& h0, const RnnWeights& weights, Acti
 Tensor detail::gru_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor& wh, const Tensor& b,
                         const Tensor& bn, bool reset_after, Where where) {
   check_reset("gru_cell", bn, reset_after, where);
-  return run("gru_cell", {.kind = RecurrentKind::gru, .reset_after = reset_after, .cell = true},
-             {x, h, none(), wx, wh, b, bn, none()}, nullptr, where)
+  return run("gru_cell", {.kind = kind_of(reset_after), .cell = true}, {x, h, none(), wx, wh, b, bn, none()}, nullptr,
+             where)
       .h;
 }
 Tensor gru_cell(const Tensor& x, const Tensor& h, const GruWeights& weights, bool reset_after, Where where) {
@@ -357,7 +359,7 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const GruWeights& weights, boo
 RnnResult gru(const Tensor& x, const Tensor& h0, const GruWeights& weights, bool reset_after,
               const SequenceOptions& options, Where where) {
   check_reset("gru", weights.bn, reset_after, where);
-  RecurrentOutputs out = run("gru", {.kind = RecurrentKind::gru, .reset_after = reset_after},
+  RecurrentOutputs out = run("gru", {.kind = kind_of(reset_after)},
                              {x, h0, none(), weights.wx, weights.wh, weights.b, weights.bn, none()}, &options, where);
   return {std::move(out.outputs), std::move(out.h)};
 }

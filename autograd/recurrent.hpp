@@ -9,13 +9,11 @@ namespace capstan::autograd {
 /// What is computed: a cell's step or a whole sequence.
 struct RecurrentRule {
   core::RecurrentKind kind;
-  bool reset_after = true;  // gru
-  bool cell = false;        // x and h are [batch, ...], and there are no outputs
+  bool cell = false;  // x and h are [batch, ...], and there are no outputs
   bool reverse = false, time_major = false;
 
-  std::int64_t blocks() const noexcept {
-    return kind == core::RecurrentKind::lstm ? 4 : kind == core::RecurrentKind::gru ? 3 : 1;
-  }
+  bool is_gru() const noexcept { return kind == core::RecurrentKind::gru || kind == core::RecurrentKind::gru_before; }
+  std::int64_t blocks() const noexcept { return kind == core::RecurrentKind::lstm ? 4 : is_gru() ? 3 : 1; }
 };
 
 /// What it is computed of, in the order in which tapes know it. Those that a rule has not are undefined.

@@ -18,9 +18,9 @@ struct State {
 class Cell {
  public:
   Cell(const RecurrentRule& rule, const RecurrentOperands& o, Where where) : rule_(rule), o_(o), where_(where) {
-    if (rule.kind != RecurrentKind::gru) return;
+    if (!rule.is_gru()) return;
     wh_gates_ = o.wh;
-    if (rule.reset_after) return;
+    if (rule.kind == RecurrentKind::gru) return;
     const std::vector<Tensor> parts = array_split(o.wh, 3, 1, where);
     wh_gates_ = concat({parts[0], parts[1]}, 1, where);
     wh_new_ = parts[2];
@@ -28,7 +28,7 @@ class Cell {
 
   State operator()(const Tensor& from_x, const State& before) const {
     if (rule_.kind == RecurrentKind::lstm) return lstm(addmm(from_x, before.h, o_.wh, where_), before);
-    if (rule_.kind == RecurrentKind::gru) return {gru(array_split(from_x, 3, 1, where_), before.h), {}};
+    if (rule_.is_gru()) return {gru(array_split(from_x, 3, 1, where_), before.h), {}};
     const Tensor pre = addmm(from_x, before.h, o_.wh, where_);
     return {rule_.kind == RecurrentKind::rnn_relu ? relu(pre, where_) : tanh(pre, where_), {}};
   }
@@ -45,11 +45,13 @@ class Cell {
   }
 
   Tensor gru(const std::vector<Tensor>& from_x, const Tensor& h) const {
-    const std::vector<Tensor> from_h = array_split(matmul(h, wh_gates_, where_), rule_.reset_after ? 3 : 2, 1, where_);
+    const std::vector<Tensor> from_h =
+        array_split(matmul(h, wh_gates_, where_), rule_.kind == RecurrentKind::gru ? 3 : 2, 1, where_);
     const Tensor r = sigmoid(add(from_x[0], from_h[0], where_), where_);
     const Tensor z = sigmoid(add(from_x[1], from_h[1], where_), where_);
     Tensor recurrent;
-    if (rule_.reset_after) recurrent = mul(r, o_.bn.defined() ? add(from_h[2], o_.bn, where_) : from_h[2], where_);
+    if (rule_.kind == RecurrentKind::gru)
+      recurrent = mul(r, o_.bn.defined() ? add(from_h[2], o_.bn, where_) : from_h[2], where_);
     else recurrent = matmul(mul(r, h, where_), wh_new_, where_);
     const Tensor n = tanh(add(from_x[2], recurrent, where_), where_);
     return add(n, mul(z, sub(h, n, where_), where_), where_);

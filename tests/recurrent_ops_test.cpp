@@ -138,7 +138,8 @@ class Loops {
       switch (use_.kind) {
         case RecurrentKind::rnn_tanh: out[k] = std::tanh(gate(0)); break;
         case RecurrentKind::rnn_relu: out[k] = std::max(gate(0), 0.0); break;
-        case RecurrentKind::gru: {
+        case RecurrentKind::gru:
+        case RecurrentKind::gru_before: {
           const double r = logistic(gate(0)), z = logistic(gate(1));
           double recurrent = use_.reset_after ? r * (from_h[2 * hidden_ + k] + bn_(0, k)) : 0;
           for (std::size_t j = 0; j < hidden_ && !use_.reset_after; ++j)

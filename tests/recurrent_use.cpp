@@ -16,7 +16,9 @@ Tensor lengths_of(const RecurrentUse& use) { return use.lengths.empty() ? Tensor
 }  // namespace
 
 autograd::RecurrentRule RecurrentUse::rule() const {
-  return {.kind = kind, .reset_after = reset_after, .cell = cell, .reverse = reverse, .time_major = time_major};
+  const bool before = kind == RecurrentKind::gru && !reset_after;
+  return {
+      .kind = before ? RecurrentKind::gru_before : kind, .cell = cell, .reverse = reverse, .time_major = time_major};
 }
 
 std::string RecurrentUse::op() const {

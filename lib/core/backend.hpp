@@ -38,11 +38,11 @@ struct RnnBackward {
   bool relu;
 };
 
-enum class RecurrentKind : std::uint8_t { rnn_tanh, rnn_relu, gru, lstm };
+/// gru_before: the reset gate comes before the product.
+enum class RecurrentKind : std::uint8_t { rnn_tanh, rnn_relu, gru, gru_before, lstm };
 
 /// A whole recurrent sequence, with the weights of ops/recurrent.hpp. x and the outputs are [batch, time, ...] with any
-/// strides but contiguous last axes; all else is contiguous. gru's reset gate comes behind the product. A single step
-/// may be without its axis.
+/// strides but contiguous last axes; all else is contiguous. A single step may be without its axis.
 struct RecurrentTask {
   RecurrentKind kind;
   bool reverse;

@@ -76,12 +76,13 @@ template <class T>
 void Panels<T>::multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
                          std::int64_t added) const {
   if (rows == 0) return;
-  const std::int64_t count = end(p) - begin(p);
-  for (std::int64_t block = 0; block < blocks_; ++block) {
-    const std::int64_t column = block * width_ + begin(p);
-    simd().of<T>().small_gemm(
-        {a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count, k_, block < added});
-  }
+  const Range pieces = range(p);
+  for (std::int64_t i = pieces.first; i < pieces.last; ++i)
+    for (std::int64_t block = 0; block < blocks_; ++block) {
+      const std::int64_t count = end(i) - begin(i), column = block * width_ + begin(i);
+      simd().of<T>().small_gemm(
+          {a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count, k_, block < added});
+    }
 }
 
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes) {

@@ -20,9 +20,10 @@ using core::RecurrentKind;
 struct GateBlocks {
   std::int64_t line, from_h, recurrent;
 };
+inline bool is_gru(RecurrentKind kind) { return kind == RecurrentKind::gru || kind == RecurrentKind::gru_before; }
 inline GateBlocks gate_blocks(RecurrentKind kind) {
   if (kind == RecurrentKind::lstm) return {4, 0, 4};
-  if (kind == RecurrentKind::gru) return {4, 1, 3};
+  if (is_gru(kind)) return {4, 1, 3};
   return {1, 0, 1};
 }
 
@@ -63,8 +64,16 @@ class Panels {
   std::int64_t pieces() const { return (width_ + piece_ - 1) / piece_; }
   std::int64_t begin(std::int64_t p) const { return p * piece_; }
   std::int64_t end(std::int64_t p) const { return std::min(width_, (p + 1) * piece_); }
-  /// a [rows, k] times piece p of every block, to the columns of c that it belongs to: added to what is there in the
-  /// first `added` blocks.
+  /// Pieces [first, last): p alone, or all if it is -1; and their columns.
+  struct Range {
+    std::int64_t first, last, begin, end;
+  };
+  Range range(std::int64_t p) const {
+    if (p < 0) return {0, pieces(), 0, width_};
+    return {p, p + 1, begin(p), end(p)};
+  }
+  /// a [rows, k] times piece p of every block, or all if it is -1, to the columns of c that it belongs to: added to what
+  /// is there in the first `added` blocks.
   void multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
                 std::int64_t added) const;
 
@@ -82,21 +91,33 @@ struct RecurrentCut {
 };
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes);
 
-/// Calls `step(s, first, rows, p)` for the steps s = 0 .. count-1 in order, each for all rows and pieces, where p = -1
-/// stands for all pieces at once. What a step of some rows needs of the step before has been done then.
-template <class Step>
-void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, std::int64_t pieces, Step step) {
+/// A part of a step: run(s, first, rows, p) for some rows and piece p of `pieces`, or for all pieces if p = -1.
+template <class Run>
+struct Phase {
+  std::int64_t pieces;
+  Run run;
+};
+template <class Run>
+Phase(std::int64_t, Run) -> Phase<Run>;
+
+/// The phases of the steps s = 0 .. count-1 in order, each for all rows and pieces. What a phase of some rows needs of
+/// the phases before it has been done then.
+template <class... Run>
+void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, const Phase<Run>&... phases) {
   if (cut.by_units) {
-    for (std::int64_t s = 0; s < count; ++s)
-      base::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) step(s, std::int64_t{0}, batch, p);
+    const auto meet = [batch](std::int64_t s, const auto& phase) {
+      base::parallel_for(phase.pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t p = begin; p < end; ++p) phase.run(s, std::int64_t{0}, batch, p);
       });
+    };
+    for (std::int64_t s = 0; s < count; ++s) (meet(s, phases), ...);
     return;
   }
   base::parallel_for(cut.blocks(batch), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block)
-      for (std::int64_t s = 0; s < count; ++s)
-        step(s, block * cut.rows, std::min(cut.rows, batch - block * cut.rows), std::int64_t{-1});
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t first = block * cut.rows, rows = std::min(cut.rows, batch - first);
+      for (std::int64_t s = 0; s < count; ++s) (phases.run(s, first, rows, std::int64_t{-1}), ...);
+    }
   });
 }
 

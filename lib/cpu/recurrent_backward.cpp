@@ -33,7 +33,8 @@ class Backward {
         to_(to),
         steps_(steps),
         blocks_(gate_blocks(task.kind)),
-        gru_(task.kind == RecurrentKind::gru),
+        gru_(is_gru(task.kind)),
+        reset_before_(task.kind == RecurrentKind::gru_before),
         projected_(task.projection != nullptr),
         inputs_(task.wx.shape[0]),
         columns_(task.wx.shape[1]),
@@ -49,7 +50,7 @@ class Backward {
         dc_(task.c0 == nullptr ? 0 : steps.batch * hidden_, Where::current()),
         total_(projected_ ? steps.lines * units_ : 0, Where::current()),
         unprojected_(projected_ ? steps.lines * hidden_ : 0, Where::current()),
-        before_projection_(projected_ ? steps.batch * hidden_ : 0, Where::current()),
+        inner_(projected_ || reset_before_ ? steps.batch * hidden_ : 0, Where::current()),
         turned_(projected_ ? hidden_ * units_ : 0, Where::current()) {
     for (std::int64_t i = 0; projected_ && i < hidden_; ++i)
       for (std::int64_t j = 0; j < units_; ++j) turned_[j * hidden_ + i] = task.projection->as<T>()[i * units_ + j];
@@ -68,64 +69,92 @@ class Backward {
 
  private:
   void step() {
-    total(0, 0, steps_.batch, 0, units_);
+    const std::int64_t batch = steps_.batch;
+    const auto pass = [&](auto kernel, const T* dh) {
+      base::parallel_for(batch, kCheapGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        kernel(gate_rows(0, begin, end - begin, 0, hidden_, dh));
+      });
+    };
+    const auto product = [&](std::int64_t from, std::int64_t column, std::int64_t count, T* to, bool added) {
+      multiply<T>({pre_.data() + from, line_, 1}, {task_.wh.as<T>() + column, 1, width_}, to, units_, batch, units_,
+                  count, added);
+    };
+    total(0, 0, batch, 0, units_);
     if (projected_)
-      multiply<T>({total_.data(), units_, 1}, {turned_.data(), hidden_, 1}, before_projection_.data(), hidden_,
-                  steps_.batch, hidden_, units_, false);
-    base::parallel_for(steps_.batch, kCheapGrain / (line_ + 1) + 1,
-                       [&](std::int64_t begin, std::int64_t end) { gates(0, begin, end - begin, 0, hidden_); });
-    if (to_.h0 != nullptr)
-      multiply<T>({pre_.data() + blocks_.from_h * hidden_, line_, 1}, {task_.wh.as<T>(), 1, width_}, dh_.data(), units_,
-                  steps_.batch, units_, width_, gru_);
+      multiply<T>({total_.data(), units_, 1}, {turned_.data(), hidden_, 1}, inner_.data(), hidden_, batch, hidden_,
+                  units_, false);
+    pass(first_pass(), projected_ ? inner_.data() : dh_.data());
+    if (reset_before_) {
+      product(0, 2 * hidden_, hidden_, inner_.data(), false);
+      pass(simd().of<T>().gru_reset_gradients, inner_.data());
+    }
+    if (to_.h0 == nullptr) return;
+    product(blocks_.from_h * hidden_, 0, reset_before_ ? 2 * hidden_ : width_, dh_.data(), gru_);
   }
 
+  /// Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
   void sequence() {
     const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, sizeof(T));
-    const Panels<T> panels({task_.wh.as<T>(), 1, width_}, width_, 1, units_, cut.piece);
-    // Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
-    if (cut.by_units && projected_) {
-      for (std::int64_t k = 0; k <= steps_.time; ++k) {
-        const std::int64_t s = steps_.time - 1 - k, rows = k == steps_.time ? 0 : steps_.active(steps_.at(s));
-        base::parallel_for(panels.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t p = begin; p < end; ++p) {
-            if (k > 0) products(panels, s + 1, 0, steps_.batch, p);
-            if (k < steps_.time) total(s, 0, rows, panels.begin(p), panels.end(p));
-          }
-        });
-        base::parallel_for(rows == 0 ? 0 : (hidden_ + kPiece - 1) / kPiece, 1,
-                           [&](std::int64_t begin, std::int64_t end) {
-                             for (std::int64_t p = begin; p < end; ++p) {
-                               const std::int64_t first = p * kPiece, last = std::min(first + kPiece, hidden_);
-                               unproject(s, 0, rows, first, last);
-                               gates(s, 0, rows, first, last);
-                             }
-                           });
-      }
-      return;
+    const std::int64_t back = reset_before_ ? 2 * hidden_ : width_;
+    const Panels<T> panels({task_.wh.as<T>(), 1, width_}, back, 1, units_, cut.piece);
+    const auto run = [&](const auto&... phases) { run_steps(cut, steps_.time + 1, steps_.batch, phases...); };
+    if (projected_)
+      run(Phase{panels.pieces(),
+                [&](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
+                  const std::int64_t s = steps_.time - 1 - k, begin = p < 0 ? 0 : panels.begin(p);
+                  if (k > 0) products(panels, s + 1, first, count, p);
+                  total(s, first, rows_of(s, first, count), begin, p < 0 ? units_ : panels.end(p));
+                }},
+          Phase{(hidden_ + kPiece - 1) / kPiece,
+                [&](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
+                  const std::int64_t s = steps_.time - 1 - k, rows = rows_of(s, first, count);
+                  if (rows <= 0) return;
+                  const std::int64_t begin = p < 0 ? 0 : p * kPiece,
+                                     end = p < 0 ? hidden_ : std::min(begin + kPiece, hidden_);
+                  unproject(s, first, rows, begin, end);
+                  first_pass()(gate_rows(s, first, rows, begin, end, inner_.data()));
+                }});
+    else if (reset_before_) {
+      const Panels<T> news({task_.wh.as<T>() + 2 * hidden_, 1, width_}, hidden_, 1, units_, cut.piece);
+      run(through_gates(panels),
+          Phase{news.pieces(), [&](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
+                  const std::int64_t s = steps_.time - 1 - k, rows = rows_of(s, first, count);
+                  if (rows <= 0) return;
+                  news.multiply(pre_.data() + line_of(s, first) * line_, line_, rows, p, inner_.data() + first * units_,
+                                units_, 0);
+                  simd().of<T>().gru_reset_gradients(gate_rows(s, first, rows, p < 0 ? 0 : news.begin(p),
+                                                               p < 0 ? hidden_ : news.end(p), inner_.data()));
+                }});
+    } else {
+      run(through_gates(panels));
     }
-    run_steps(cut, steps_.time + 1, steps_.batch, panels.pieces(),
-              [&](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
-                const std::int64_t s = steps_.time - 1 - k;
-                if (k > 0) products(panels, s + 1, first, count, p);
-                if (k == steps_.time) return;
-                const std::int64_t rows = std::min(count, steps_.active(steps_.at(s)) - first);
-                if (rows <= 0) return;
-                total(s, first, rows, 0, units_);
-                unproject(s, first, rows, 0, hidden_);
-                gates(s, first, rows, p < 0 ? 0 : panels.begin(p), p < 0 ? hidden_ : panels.end(p));
-              });
   }
 
+  auto through_gates(const Panels<T>& panels) {
+    return Phase{
+        panels.pieces(), [this, &panels](std::int64_t k, std::int64_t first, std::int64_t count, std::int64_t p) {
+          const std::int64_t s = steps_.time - 1 - k;
+          if (k > 0) products(panels, s + 1, first, count, p);
+          const std::int64_t rows = rows_of(s, first, count);
+          if (rows <= 0) return;
+          first_pass()(
+              gate_rows(s, first, rows, p < 0 ? 0 : panels.begin(p), p < 0 ? hidden_ : panels.end(p), dh_.data()));
+        }};
+  }
+
+  /// Of `count` rows from `first` on those that step s has; none before the first step.
+  std::int64_t rows_of(std::int64_t s, std::int64_t first, std::int64_t count) const {
+    return s < 0 ? 0 : std::min(count, steps_.active(steps_.at(s)) - first);
+  }
   std::int64_t line_of(std::int64_t s, std::int64_t first) const { return steps_.first(steps_.at(s)) + first; }
 
   /// dh of the rows that step s has = what lies before its activations @ wh^T.
   void products(const Panels<T>& panels, std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
     if (s == 0 && to_.h0 == nullptr) return;
-    const std::int64_t rows = std::min(count, steps_.active(steps_.at(s)) - first);
+    const std::int64_t rows = rows_of(s, first, count);
     if (rows <= 0) return;
     const T* pre = pre_.data() + line_of(s, first) * line_ + blocks_.from_h * hidden_;
-    for (std::int64_t i = p < 0 ? 0 : p; i < (p < 0 ? panels.pieces() : p + 1); ++i)
-      panels.multiply(pre, line_, rows, i, dh_.data() + first * units_, units_, gru_ ? 1 : 0);
+    panels.multiply(pre, line_, rows, p, dh_.data() + first * units_, units_, gru_ ? 1 : 0);
   }
 
   /// The caller's gradients of step s; null if there are none.
@@ -140,7 +169,7 @@ class Backward {
 
   /// With a projection: the whole gradient of h at step s, which that of the projection needs too.
   void total(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
-    if (!projected_) return;
+    if (!projected_ || rows <= 0) return;
     const T* add = given(s, first);
     for (std::int64_t row = 0; row < rows; ++row) {
       const T* later = dh_.data() + (first + row) * units_;
@@ -154,18 +183,19 @@ class Backward {
   void unproject(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
     if (!projected_) return;
     simd().of<T>().small_gemm({total_.data() + line_of(s, first) * units_, units_, 1, turned_.data() + begin, hidden_,
-                               before_projection_.data() + first * hidden_ + begin, hidden_, rows, end - begin, units_,
-                               false});
+                               inner_.data() + first * hidden_ + begin, hidden_, rows, end - begin, units_, false});
   }
 
-  void gates(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+  /// Some rows and units of step s; dh begins with the batch's first row.
+  GateGradients<T> gate_rows(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin,
+                             std::int64_t end, const T* dh) {
     const std::int64_t line = line_of(s, first);
     GateGradients<T> g{};
     g.rows = rows, g.hidden = hidden_, g.begin = begin, g.end = end;
     g.gates = to_.gates.as<T>() + line * line_;
     g.h = entering_h_ + line * units_;
     g.c = entering_c_ == nullptr ? nullptr : entering_c_ + line * hidden_;
-    g.dh = projected_ ? before_projection_.data() + first * hidden_ : dh_.data() + first * hidden_;
+    g.dh = dh + first * hidden_;
     g.out = projected_ ? nullptr : given(s, first);
     g.out_row = to_.outputs == nullptr ? 0 : to_.outputs->strides[0];
     g.order = order(first);
@@ -173,13 +203,20 @@ class Backward {
     g.pre = pre_.data() + line * line_;
     g.dh_before = dh_.data() + first * hidden_;
     g.unprojected = projected_ ? unprojected_.data() + line * hidden_ : nullptr;
+    return g;
+  }
+
+  /// The kernel that begins with the state.
+  auto first_pass() const -> void (*)(const GateGradients<T>&) {
     const auto& kernels = simd().of<T>();
     switch (task_.kind) {
-      case RecurrentKind::rnn_tanh: return kernels.tanh_gradients(g);
-      case RecurrentKind::rnn_relu: return kernels.relu_gradients(g);
-      case RecurrentKind::gru: return kernels.gru_gradients(g);
-      case RecurrentKind::lstm: return kernels.lstm_gradients(g);
+      case RecurrentKind::rnn_tanh: return kernels.tanh_gradients;
+      case RecurrentKind::rnn_relu: return kernels.relu_gradients;
+      case RecurrentKind::gru: return kernels.gru_gradients;
+      case RecurrentKind::gru_before: return kernels.gru_state_gradients;
+      case RecurrentKind::lstm: break;
     }
+    return kernels.lstm_gradients;
   }
 
   /// Between the caller's places and those of the schedule.
@@ -210,7 +247,13 @@ class Backward {
         over_lines(x, inputs_, from, count, to_.wx->as<T>() + column, columns_);
       });
     }
-    if (to_.wh != nullptr) over_lines(entering_h_, units_, blocks_.from_h * hidden_, width_, to_.wh->as<T>(), width_);
+    if (to_.wh != nullptr) {
+      over_lines(entering_h_, units_, blocks_.from_h * hidden_, reset_before_ ? 2 * hidden_ : width_, to_.wh->as<T>(),
+                 width_);
+      if (reset_before_)  // n's was multiplied by r * h, the last block of its line
+        multiply<T>({to_.gates.as<T>() + 3 * hidden_, 1, line_}, {pre_.data(), line_, 1}, to_.wh->as<T>() + 2 * hidden_,
+                    width_, hidden_, hidden_, steps_.lines, false);
+    }
     if (to_.b != nullptr)
       for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
         sum_columns(pre_.data() + from, line_, steps_.lines, count, to_.b->as<T>() + column);
@@ -249,14 +292,14 @@ class Backward {
   const core::RecurrentGradients& to_;
   const Schedule& steps_;
   GateBlocks blocks_;
-  bool gru_, projected_;
+  bool gru_, reset_before_, projected_;
   std::int64_t inputs_, columns_, hidden_, units_, line_, width_;
   const T *entering_h_, *entering_c_;
-  core::Scratch<T> pre_;          // [lines, line]: gradients before the activations
-  core::Scratch<T> dh_, dc_;      // [batch, ...]: of the states that come out of the step at hand
-  core::Scratch<T> total_;        // with a projection: [lines, units], of h as it goes out
-  core::Scratch<T> unprojected_;  // [lines, hidden], o * tanh(c)
-  core::Scratch<T> before_projection_, turned_;
+  core::Scratch<T> pre_;             // [lines, line]: gradients before the activations
+  core::Scratch<T> dh_, dc_;         // [batch, ...]: of the states that come out of the step at hand
+  core::Scratch<T> total_;           // with a projection: [lines, units], of h as it goes out
+  core::Scratch<T> unprojected_;     // [lines, hidden], o * tanh(c)
+  core::Scratch<T> inner_, turned_;  // [batch, hidden], of o * tanh(c) or r * h; the projection, transposed
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Recurrent sequences: the inputs of all steps are multiplied at once, and step by step the states; the gates of a step
 // are gone over once, where they lie in the cache.
+#include <optional>
+
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/recurrent.hpp"
 
@@ -55,27 +57,37 @@ class Forward {
         steps_(steps),
         blocks_(gate_blocks(task.kind)),
         inputs_(task.wx.shape[0]),
-        hidden_(task.wx.shape[1] / (task.kind == RecurrentKind::gru ? 3 : blocks_.line)),
+        hidden_(task.wx.shape[1] / (is_gru(task.kind) ? 3 : blocks_.line)),
         units_(task.wh.shape[0]),
         line_(blocks_.line * hidden_),
-        added_(task.kind == RecurrentKind::gru ? 2 : blocks_.recurrent),
+        added_(is_gru(task.kind) ? 2 : blocks_.recurrent),
         gates_(out.gates, steps.lines * line_) {}
 
   /// A single step of all rows: weights are used once, so nothing is packed.
   void step() {
     multiply_inputs();
     const std::int64_t batch = steps_.batch, width = blocks_.recurrent * hidden_;
-    const auto product = [&](std::int64_t from, std::int64_t count, bool added) {
-      multiply<T>({task_.h0.as<T>(), units_, 1}, {task_.wh.as<T>() + from, width, 1},
-                  gates_.data() + blocks_.from_h * hidden_ + from, line_, batch, count, units_, added);
+    const auto product = [&](const T* a, std::int64_t a_row, std::int64_t from, std::int64_t count, std::int64_t to,
+                             bool added) {
+      multiply<T>({a, a_row, 1}, {task_.wh.as<T>() + from, width, 1}, gates_.data() + to, line_, batch, count, units_,
+                  added);
     };
-    product(0, added_ * hidden_, true);
-    if (added_ < blocks_.recurrent) product(added_ * hidden_, hidden_, false);
+    const auto gates = [&](auto kernel) {
+      base::parallel_for(batch, kExpensiveGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        kernel(gate_rows(0, begin, end - begin, 0, hidden_, task_.h0.as<T>(), values<T>(task_.c0)));
+      });
+    };
     core::Scratch<T> unprojected(task_.projection == nullptr ? 0 : batch * hidden_, Where::current());
     unprojected_ = unprojected.data();
-    base::parallel_for(batch, kExpensiveGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      run_gates(gate_rows(0, begin, end - begin, 0, hidden_, task_.h0.as<T>(), values<T>(task_.c0)));
-    });
+    const std::int64_t from_h = blocks_.from_h * hidden_, sums = added_ * hidden_;
+    product(task_.h0.as<T>(), units_, 0, sums, from_h, true);
+    if (task_.kind == RecurrentKind::gru_before) {
+      gates(simd().of<T>().gru_resets);
+      product(gates_.data() + 3 * hidden_, line_, sums, hidden_, 0, true);
+    } else if (sums < width) {
+      product(task_.h0.as<T>(), units_, sums, hidden_, from_h + sums, false);
+    }
+    gates(last_pass());
     if (task_.projection == nullptr) return;
     multiply<T>({unprojected.data(), hidden_, 1}, {task_.projection->as<T>(), units_, 1}, out_.h.as<T>(), units_, batch,
                 units_, hidden_, false);
@@ -94,39 +106,74 @@ class Forward {
 
     const std::int64_t width = blocks_.recurrent * hidden_;
     const RecurrentCut cut = cut_recurrent(steps_, width * units_, sizeof(T));
-    const bool cut_blocks = cut.by_units || added_ < blocks_.recurrent;
-    const Panels<T> panels({task_.wh.as<T>(), width, 1}, units_, cut_blocks ? blocks_.recurrent : 1,
-                           cut_blocks ? hidden_ : width, cut.piece);
-    const std::int64_t projected = task_.projection == nullptr ? 0 : steps_.batch;
-    core::Scratch<T> unprojected(projected * hidden_, Where::current()), product(projected * units_, Where::current());
-    unprojected_ = unprojected.data(), product_ = product.data();
-    if (cut.by_units && projected > 0) sequence_by_phases(panels);
-    else
-      run_steps(cut, steps_.time, steps_.batch, panels.pieces(),
-                [&](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
-                  const std::int64_t rows = std::min(count, steps_.active(steps_.at(s)) - first);
-                  if (rows <= 0) return;
-                  gates(panels, s, first, rows, p);
-                  if (projected > 0) project(first, rows, 0, units_), deliver(s, first, rows);
-                });
+    if (task_.kind == RecurrentKind::gru_before) reset_before(cut);
+    else if (task_.projection != nullptr) projected(cut);
+    else run_steps(cut, steps_.time, steps_.batch, gates_phase(recurrent_panels(cut)));
     if (out_.outputs != nullptr) clear_padding<T>(steps_, *out_.outputs);
   }
 
  private:
-  /// With a projection every step is three meetings of the threads: gates, products, and where these go.
-  void sequence_by_phases(const Panels<T>& panels) {
-    constexpr std::int64_t kPiece = 32;
-    for (std::int64_t s = 0; s < steps_.time; ++s) {
-      const std::int64_t rows = steps_.active(steps_.at(s));
-      base::parallel_for(panels.pieces(), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p) gates(panels, s, 0, rows, p);
-      });
-      base::parallel_for((units_ + kPiece - 1) / kPiece, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t p = begin; p < end; ++p)  // one by one: how products are cut shows in the last digits
-          project(0, rows, p * kPiece, std::min((p + 1) * kPiece, units_));
-      });
-      deliver(s, 0, rows);
-    }
+  /// The weights of h for all gates. Where every gate has units of its own at hand they are cut gate by gate.
+  Panels<T>& recurrent_panels(const RecurrentCut& cut) {
+    const std::int64_t width = blocks_.recurrent * hidden_;
+    const bool by_gate = cut.by_units || added_ < blocks_.recurrent;
+    return panels_.emplace(Matrix<const T>{task_.wh.as<T>(), width, 1}, units_, by_gate ? blocks_.recurrent : 1,
+                           by_gate ? hidden_ : width, cut.piece);
+  }
+  auto gates_phase(const Panels<T>& panels) {
+    return Phase{
+        panels.pieces(), [this, &panels](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
+          const std::int64_t rows = rows_of(s, first, count);
+          if (rows <= 0) return;
+          const std::int64_t line = line_of(s, first);
+          panels.multiply(h_ + line * units_, units_, rows, p, gates_.data() + line * line_ + blocks_.from_h * hidden_,
+                          line_, panels.blocks() == 1 ? 1 : added_);
+          last_pass()(gate_rows(s, first, rows, p, panels));
+        }};
+  }
+
+  /// Behind the gates of a step comes their projection.
+  void projected(const RecurrentCut& cut) {
+    constexpr std::int64_t kPiece = 32;  // products are cut there whatever the number of threads, for they round so
+    core::Scratch<T> unprojected(steps_.batch * hidden_, Where::current()),
+        product(steps_.batch * units_, Where::current());
+    unprojected_ = unprojected.data(), product_ = product.data();
+    run_steps(cut, steps_.time, steps_.batch, gates_phase(recurrent_panels(cut)),
+              Phase{(units_ + kPiece - 1) / kPiece,
+                    [this](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
+                      const std::int64_t rows = rows_of(s, first, count);
+                      if (rows <= 0) return;
+                      const std::int64_t begin = p < 0 ? 0 : p * kPiece;
+                      const std::int64_t end = p < 0 ? units_ : std::min(begin + kPiece, units_);
+                      project(first, rows, begin, end);
+                      deliver(s, first, rows, begin, end);
+                    }});
+  }
+
+  /// The reset gate acts on h before its product: a pass for r and z, and one for n.
+  void reset_before(const RecurrentCut& cut) {
+    const std::int64_t width = blocks_.recurrent * hidden_;
+    const Panels<T> resets({task_.wh.as<T>(), width, 1}, units_, 2, hidden_, cut.piece);
+    const Panels<T> news({task_.wh.as<T>() + 2 * hidden_, width, 1}, units_, 1, hidden_, cut.piece);
+    const auto phase = [this](const Panels<T>& panels, bool reset) {
+      return Phase{panels.pieces(),
+                   [this, &panels, reset](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
+                     const std::int64_t rows = rows_of(s, first, count);
+                     if (rows <= 0) return;
+                     const std::int64_t line = line_of(s, first);
+                     T* gates = gates_.data() + line * line_;
+                     if (reset) panels.multiply(h_ + line * units_, units_, rows, p, gates + hidden_, line_, 2);
+                     else panels.multiply(gates + 3 * hidden_, line_, rows, p, gates, line_, 1);
+                     (reset ? simd().of<T>().gru_resets : last_pass())(gate_rows(s, first, rows, p, panels));
+                   }};
+    };
+    run_steps(cut, steps_.time, steps_.batch, phase(resets, true), phase(news, false));
+  }
+
+  std::int64_t line_of(std::int64_t s, std::int64_t first) const { return steps_.first(steps_.at(s)) + first; }
+  /// Of `count` rows from `first` on those that step s has.
+  std::int64_t rows_of(std::int64_t s, std::int64_t first, std::int64_t count) const {
+    return std::min(count, steps_.active(steps_.at(s)) - first);
   }
 
   /// The first lines of every gate: x @ wx.
@@ -140,7 +187,7 @@ class Forward {
     const auto product = [&](std::int64_t from, std::int64_t count, std::int64_t to) {
       multiply<T>({x, inputs_, 1}, {wx + from, columns, 1}, gates_.data() + to, line_, lines, count, inputs_, false);
     };
-    if (task_.kind != RecurrentKind::gru) return product(0, columns, 0);
+    if (!is_gru(task_.kind)) return product(0, columns, 0);
     product(2 * hidden_, hidden_, 0);
     product(0, 2 * hidden_, hidden_);
   }
@@ -154,18 +201,12 @@ class Forward {
     }
   }
 
-  /// The product of piece p, or of all, and the gates of its units.
-  void gates(const Panels<T>& panels, std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t p) const {
-    const std::int64_t line = steps_.first(steps_.at(s)) + first;
-    T* to = gates_.data() + line * line_ + blocks_.from_h * hidden_;
-    for (std::int64_t i = p < 0 ? 0 : p; i < (p < 0 ? panels.pieces() : p + 1); ++i)
-      panels.multiply(h_ + line * units_, units_, rows, i, to, line_, panels.blocks() == 1 ? 1 : added_);
-    const std::int64_t begin = p < 0 ? 0 : panels.begin(p), end = p < 0 ? hidden_ : panels.end(p);
-    const std::int64_t t_line = steps_.first(steps_.at(s));
-    run_gates(
-        gate_rows(s, first, rows, begin, end, h_ + t_line * units_, c_ == nullptr ? nullptr : c_ + t_line * hidden_));
+  /// Some rows of a sequence's step s, and the units of piece p.
+  GateRows<T> gate_rows(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t p,
+                        const Panels<T>& panels) const {
+    const std::int64_t line = line_of(s, 0), begin = p < 0 ? 0 : panels.begin(p), end = p < 0 ? hidden_ : panels.end(p);
+    return gate_rows(s, first, rows, begin, end, h_ + line * units_, c_ == nullptr ? nullptr : c_ + line * hidden_);
   }
-
   /// Some rows of step s, whose states begin with those of the first row at h and c.
   GateRows<T> gate_rows(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end,
                         const T* h, const T* c) const {
@@ -194,14 +235,17 @@ class Forward {
     return g;
   }
 
-  void run_gates(const GateRows<T>& g) const {
+  /// The kernel that ends with the state.
+  auto last_pass() const -> void (*)(const GateRows<T>&) {
     const auto& kernels = simd().of<T>();
     switch (task_.kind) {
-      case RecurrentKind::rnn_tanh: return kernels.tanh_gates(g);
-      case RecurrentKind::rnn_relu: return kernels.relu_gates(g);
-      case RecurrentKind::gru: return kernels.gru_gates(g);
-      case RecurrentKind::lstm: return kernels.lstm_gates(g);
+      case RecurrentKind::rnn_tanh: return kernels.tanh_gates;
+      case RecurrentKind::rnn_relu: return kernels.relu_gates;
+      case RecurrentKind::gru: return kernels.gru_gates;
+      case RecurrentKind::gru_before: return kernels.gru_states;
+      case RecurrentKind::lstm: break;
     }
+    return kernels.lstm_gates;
   }
 
   void project(std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) const {
@@ -209,17 +253,15 @@ class Forward {
                                product_ + first * units_ + begin, units_, rows, end - begin, hidden_, false});
   }
   /// Projected states to the next step, to the last states, and to the caller.
-  void deliver(std::int64_t s, std::int64_t first, std::int64_t rows) const {
+  void deliver(std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t begin, std::int64_t end) const {
     const std::int64_t t = steps_.at(s), carry = steps_.carry(s);
     for (std::int64_t row = first; row < first + rows; ++row) {
-      const T* h = product_ + row * units_;
-      T* to = row < carry ? h_ + (steps_.first(steps_.at(s + 1)) + row) * units_
-                          : out_.h.as<T>() + steps_.place(row) * units_;
-      std::copy_n(h, units_, to);
-      if (out_.outputs != nullptr)
-        std::copy_n(
-            h, units_,
-            out_.outputs->as<T>() + t * out_.outputs->strides[1] + steps_.place(row) * out_.outputs->strides[0]);
+      const T *from = product_ + row * units_ + begin, *last = product_ + row * units_ + end;
+      T* to = row < carry ? h_ + line_of(s + 1, row) * units_ : out_.h.as<T>() + steps_.place(row) * units_;
+      std::copy(from, last, to + begin);
+      if (out_.outputs == nullptr) continue;
+      const auto& strides = out_.outputs->strides;
+      std::copy(from, last, out_.outputs->as<T>() + t * strides[1] + steps_.place(row) * strides[0] + begin);
     }
   }
 
@@ -230,6 +272,7 @@ class Forward {
   std::int64_t inputs_, hidden_, units_, line_;
   std::int64_t added_;  // blocks in which products of x and h meet; gru's last one keeps that of h
   Kept<T> gates_;
+  std::optional<Panels<T>> panels_;
   T *h_ = nullptr, *c_ = nullptr;  // that steps begin with
   T *unprojected_ = nullptr, *product_ = nullptr;
 };

@@ -68,7 +68,7 @@ RnnResult rnn(const Tensor& x, const Tensor& h0, const RnnWeights& weights, Acti
 /// h' = (1 - z) * n + z * h with r, z = sigmoid(x @ wx + h @ wh + b) and, of their last blocks,
 ///
 ///     n = tanh(x @ wx + b + r * (h @ wh + bn))     reset_after: cuDNN, PyTorch
-///     n = tanh(x @ wx + b + (r * h) @ wh)          otherwise: Cho et al. 2014, classic TensorFlow; takes twice the products
+///     n = tanh(x @ wx + b + (r * h) @ wh)          otherwise: Cho et al. 2014, classic TensorFlow: two products a step
 ///
 /// Shapes    x [B, I]; h [B, H]; result [B, H]
 /// Gradient  for all tensors

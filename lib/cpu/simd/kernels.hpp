@@ -250,11 +250,15 @@ template <class T> struct FloatKernels {
   void (*tanh_gates)(const GateRows<T>& g);
   void (*relu_gates)(const GateRows<T>& g);
   void (*gru_gates)(const GateRows<T>& g);
+  void (*gru_resets)(const GateRows<T>& g);  // with the reset gate before the product, in two passes
+  void (*gru_states)(const GateRows<T>& g);
   void (*lstm_gates)(const GateRows<T>& g);
   void (*lstm_step)(const GateRows<T>& g, const SmallStep<T>& s);
   void (*tanh_gradients)(const GateGradients<T>& g);
   void (*relu_gradients)(const GateGradients<T>& g);
   void (*gru_gradients)(const GateGradients<T>& g);
+  void (*gru_state_gradients)(const GateGradients<T>& g);
+  void (*gru_reset_gradients)(const GateGradients<T>& g);
   void (*lstm_gradients)(const GateGradients<T>& g);
   void (*attention_weights)(const AttentionRows<T>& a);  // not yet times the statistics' second number, which it writes
   void (*attention_backward)(const AttentionRows<T>& a);

@@ -1,6 +1,7 @@
 // The gates of recurrent cells, forward and backward. Included by kernels_*.cpp behind products.hpp.
 //
-// Blocks of `hidden` columns in a row of gates: lstm i, f, g, o; gru n, r, z and h @ wh + bn of n's; rnn its h.
+// Blocks of `hidden` columns in a row of gates: lstm i, f, g, o; gru n, r, z and h @ wh + bn of n's; gru_before n, r, z
+// and r * h; rnn its h.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -60,6 +61,34 @@ template <class T> void gru_gates(const GateRows<T>& g) {
         store_part(z, gates + 2 * hidden, count);
         store_part(from_h, gates + 3 * hidden, count);
         deliver(g, h, row, j, count);
+      });
+}
+
+/// The reset gate before the product: first r, z and r * h, then, with the product of that, n and the state.
+template <class T> void gru_resets(const GateRows<T>& g) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  for_units<T>(
+      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
+        T* gates = g.gates + row * 4 * hidden + j;
+        const L r = kernels::Sigmoid::forward(load_part(gates + hidden, count) + load_or_zero(g.bias, j, count));
+        store_part(r, gates + hidden, count);
+        store_part(
+            kernels::Sigmoid::forward(load_part(gates + 2 * hidden, count) + load_or_zero(g.bias, hidden + j, count)),
+            gates + 2 * hidden, count);
+        store_part(r * load_part(g.h + row * hidden + j, count), gates + 3 * hidden, count);
+      });
+}
+template <class T> void gru_states(const GateRows<T>& g) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  for_units<T>(
+      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
+        T* gates = g.gates + row * 4 * hidden + j;
+        const L n = kernels::Tanh::forward(load_part(gates, count) + load_or_zero(g.bias, 2 * hidden + j, count));
+        const L z = load_part(gates + 2 * hidden, count);
+        store_part(n, gates, count);
+        deliver(g, (L(1) - z) * n + z * load_part(g.h + row * hidden + j, count), row, j, count);
       });
 }
 
@@ -149,6 +178,35 @@ template <class T> void gru_gradients(const GateGradients<T>& g) {
         store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden, count);
         store_part(dn * r, pre + 3 * hidden, count);
         store_part(dh * z, g.dh_before + row * hidden + j, count);
+      });
+}
+
+/// Back through the state, and, when `dh` is the gradient of r * h, through the reset gate.
+template <class T> void gru_state_gradients(const GateGradients<T>& g) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  for_units<T>(
+      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
+        const T* gates = g.gates + row * 4 * hidden + j;
+        T* pre = g.pre + row * 4 * hidden + j;
+        const L n = load_part(gates, count), z = load_part(gates + 2 * hidden, count),
+                h = load_part(g.h + row * hidden + j, count);
+        const L dh = gradient_of_h(g, row, j, count);
+        store_part(kernels::Tanh::backward(dh * (L(1) - z), n), pre, count);
+        store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden, count);
+        store_part(dh * z, g.dh_before + row * hidden + j, count);
+      });
+}
+template <class T> void gru_reset_gradients(const GateGradients<T>& g) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  for_units<T>(
+      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
+        const std::int64_t at = row * hidden + j;
+        const L r = load_part(g.gates + row * 4 * hidden + hidden + j, count), grad = load_part(g.dh + at, count);
+        store_part(kernels::Sigmoid::backward(grad * load_part(g.h + at, count), r),
+                   g.pre + row * 4 * hidden + hidden + j, count);
+        store_part(load_part(g.dh_before + at, count) + grad * r, g.dh_before + at, count);
       });
 }
 
