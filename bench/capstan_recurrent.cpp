@@ -75,7 +75,7 @@ struct Gate {
   cs::Parameter b{cs::zeros({kUnits})};
 
   cs::Tensor operator()(const cs::Tensor& x, const cs::Tensor& h) const {
-    return cs::addmm(cs::linear(x, wx, b), h, wh);
+    return cs::linear(x, wx, b) + cs::matmul(h, wh);
   }
 };
 
