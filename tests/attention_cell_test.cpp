@@ -1,29 +1,10 @@
 // Cells that attend: steps, unrolling, lengths, beams, attentions of one's own.
-#include "tests/support.hpp"
+#include "tests/random_models.hpp"
 
 using namespace capstan;
 using namespace tests;
 
 namespace {
-
-constexpr DType f64 = DType::float64;
-
-Tensor random(const Shape& shape, std::uint64_t seed) { return random_in(-1, 1, shape, f64, seed); }
-
-/// Other values for all parameters: none is 0 or 1 any more.
-template <class Model>
-Model randomized(Model model) {
-  std::uint64_t seed = 901;
-  for (Tensor p : nn::parameters(model)) p.assign(random(p.shape(), seed++));
-  return model;
-}
-
-template <class Model>
-std::vector<std::string> names_of(Model& model) {
-  std::vector<std::string> names;
-  for (const NamedTensor& p : nn::named_parameters(model)) names.push_back(p.name);
-  return names;
-}
 
 nn::BahdanauAttention additive(std::int64_t heads = 1, bool normed = false) {
   return randomized(

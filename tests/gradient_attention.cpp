@@ -111,14 +111,6 @@ void add_rotary(std::vector<GradientCase>& cases) {
 
 // --- modules: gradients for inputs and all parameters -------------------------------------------------------------
 
-/// Makes all parameters of a model the inputs from `first` on.
-template <class Model>
-void put_all(Model& model, const Tensors& in, std::size_t first) {
-  const nn::detail::Outline outline = nn::detail::outline_of(model);
-  for (const nn::detail::Leaf& leaf : outline.leaves)
-    if (leaf.parameter && leaf.value.defined()) *leaf.slot = in.at(first++);
-}
-
 /// The inputs, and values for all parameters, near 1 for the weights of norms.
 template <class Model>
 Tensors with_parameters(Tensors inputs, Model model) {

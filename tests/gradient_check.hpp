@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <capstan/nn/outline.hpp>
 #include <capstan/tensor.hpp>
 
 namespace tests {
@@ -58,5 +59,13 @@ std::vector<GradientCase> all_gradient_cases();
 /// Names of the functions that the headers of operations declare with tensors as their result; none if the headers are
 /// not beside the tests.
 std::set<std::string> public_operations();
+
+/// The parameters of a model, in their order, become in[first], in[first + 1] and so on.
+template <class Model>
+void put_all(Model& model, const std::vector<capstan::Tensor>& in, std::size_t first) {
+  const capstan::nn::detail::Outline outline = capstan::nn::detail::outline_of(model);
+  for (const capstan::nn::detail::Leaf& leaf : outline.leaves)
+    if (leaf.parameter && leaf.value.defined()) *leaf.slot = in.at(first++);
+}
 
 }  // namespace tests

@@ -29,14 +29,6 @@ struct SmallCell {
   State zero_state(std::int64_t batch) const { return {zeros({batch, w.size(1)}, {.dtype = DType::float64})}; }
 };
 
-/// Makes all parameters of a model the inputs from `first` on.
-template <class Model>
-void put_all(Model& model, const Tensors& in, std::size_t first) {
-  const nn::detail::Outline outline = nn::detail::outline_of(model);
-  for (const nn::detail::Leaf& leaf : outline.leaves)
-    if (leaf.parameter && leaf.value.defined()) *leaf.slot = in.at(first++);
-}
-
 /// The inputs, and values for all parameters; away from 0 for those that are divided by their length.
 template <class Model>
 Tensors with_parameters(Tensors inputs, Model model) {

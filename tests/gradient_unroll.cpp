@@ -30,10 +30,7 @@ GradientCase model_case(const std::string& op, const std::string& usage, const M
   for (const Tensor& p : nn::parameters(*own)) inputs.push_back(p.copy());
   return {op, usage,
           [own, first, run](const Tensors& in) {
-            std::size_t next = first;
-            const nn::detail::Outline outline = nn::detail::outline_of(*own);
-            for (const nn::detail::Leaf& leaf : outline.leaves)
-              if (leaf.parameter && leaf.value.defined()) *leaf.slot = in[next++];
+            put_all(*own, in, first);
             return run(*own, in);
           },
           inputs};

@@ -1,29 +1,10 @@
 // Attention over a memory against plain loops in double; lengths, heads, shared memories.
-#include "tests/support.hpp"
+#include "tests/random_models.hpp"
 
 using namespace capstan;
 using namespace tests;
 
 namespace {
-
-constexpr DType f64 = DType::float64;
-
-Tensor random(const Shape& shape, std::uint64_t seed) { return random_in(-1, 1, shape, f64, seed); }
-
-/// Other values for all parameters: none is 0 or 1 any more.
-template <class Model>
-Model randomized(Model model) {
-  std::uint64_t seed = 901;
-  for (Tensor p : nn::parameters(model)) p.assign(random(p.shape(), seed++));
-  return model;
-}
-
-template <class Model>
-std::vector<std::string> names_of(Model& model) {
-  std::vector<std::string> names;
-  for (const NamedTensor& p : nn::named_parameters(model)) names.push_back(p.name);
-  return names;
-}
 
 /// Row-major elements with the sizes to find them by.
 struct Grid {

@@ -8,6 +8,9 @@
 // Names   batch B, time T, inputs I, hidden H; x is [B, T, I], or [T, B, I] with `time_major`; outputs likewise [B, T, H]
 // Types   one floating type for all; 16-bit types run step by step
 // Device  that of x
+// Cost    2 * B * T * columns * (I + rows of wh) flops for weights of so many columns; with a tape the gates, and the
+//         states that steps begin with, are kept: B * T * (columns + H), or a state more for an lstm
+// Throws  what the entries say, and BackendError for 2^31 and more steps of all rows, inputs or columns
 // Rows with fewer steps than T are given by `lengths`: outputs past a row's end are 0, its last state is the one after
 // its last valid step (its first valid step if `reverse`; the initial state if there is none), and what x has there is
 // never read into a value or a gradient, whatever it is.

@@ -11,7 +11,8 @@
 //           gradients of 0; TensorFlow adds 1e-12 to each sum instead
 // Gradient  for logits, and for a floating `weight` (that of a step of weight 0 without the share of its loss), to any
 //           order
-// Cost      one pass over the logits each way; beside them and their gradient nothing of their size is made
+// Cost      one pass over the logits each way; beside them and their gradient nothing of their size is made if they are
+//           contiguous, and a copy otherwise
 // Throws    ShapeError, DTypeError, DeviceError; IndexError for a target out of range at a step that counts, naming it
 //           and its row, counted through all steps in row-major order
 // Source    TensorFlow's contrib.seq2seq and contrib.legacy_seq2seq. Defined in autograd/sequence_loss.cpp.
