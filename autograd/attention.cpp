@@ -278,6 +278,8 @@ Tensor in_one_kernel(const char* op, const Operands& o, Where where) {
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options, Rng& rng, Where where) {
+  if (autograd::evens(query, key, value)) [[unlikely]]
+    return autograd::raised(&scaled_dot_product_attention, where, query, key, value, options, rng);
   constexpr const char* op = "scaled_dot_product_attention";
   const autograd::Rollback rollback;
   const Operands o = checked(op, query, key, value, options, where);
@@ -287,6 +289,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
 
 AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                        const AttentionOptions& options, Rng& rng, Where where) {
+  if (autograd::evens(query, key, value)) [[unlikely]]
+    return autograd::raised(&attention_with_weights, where, query, key, value, options, rng);
   const autograd::Rollback rollback;
   return by_operations(checked("attention_with_weights", query, key, value, options, where), options.keep, rng, where);
 }

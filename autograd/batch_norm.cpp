@@ -145,6 +145,8 @@ Shape check(const char* op, const Tensor& x, const Tensor& weight, const Tensor&
 
 Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, const Tensor& weight, const Tensor& bias,
                   double epsilon, Where where) {
+  if (autograd::raises(x, mean, variance, weight, bias)) [[unlikely]]
+    return autograd::raised(&batch_norm, where, x, mean, variance, weight, bias, epsilon);
   constexpr const char* op = "batch_norm";
   const Shape channels = check(op, x, weight, bias, epsilon, where);
   const TensorImpl& impl = *x.impl();
@@ -165,6 +167,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& mean, const Tensor& variance, c
 
 BatchNormResult batch_norm_training(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
                                     Where where) {
+  if (autograd::raises(x, weight, bias)) [[unlikely]]
+    return autograd::raised(&batch_norm_training, where, x, weight, bias, epsilon);
   constexpr const char* op = "batch_norm_training";
   const Shape channels = check(op, x, weight, bias, epsilon, where);
   const TensorImpl& impl = *x.impl();

@@ -76,6 +76,7 @@ Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const 
   }
   DType dtype = promote(promote(a.dtype, b.dtype, where), w.dtype, where);
   if (bias.defined()) dtype = promote(dtype, bias.dtype(where), where);
+  dtype = autograd::product_type(dtype);
   const autograd::Rollback rollback;
   const Tensor left = x1.to(dtype, where), right = x2.to(dtype, where), form = weight.to(dtype, where);
   const Tensor added = bias.defined() ? bias.to(dtype, where) : Tensor();

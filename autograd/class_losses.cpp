@@ -34,10 +34,12 @@ Labels look_up(const char* op, const char* what, const TensorImpl& x, int axis, 
                            axis == x.rank() - 1 ? std::string("the last axis.") : base::join("axis ", axis, "."));
 
   const std::int64_t classes = x.shape[axis];
-  const core::Backend& backend = backend_of(x, where);
+  const core::Backend& backend = backend_of(x, where, op);
   Labels found{dense(labels, where), {}};
-  core::BadIndex bad = backend.check_indices(*found.index.impl(), 0, classes);
-  if (ignored != nullptr && (bad.position >= 0 || (*ignored >= 0 && *ignored < classes))) {
+  core::BadIndex bad;
+  const bool told_later = x.device().kind != DeviceKind::cpu;  // a GPU is not waited for, so all could be ignored ones
+  if (ignored == nullptr || !told_later) bad = backend.check_indices(*found.index.impl(), 0, classes);
+  if (ignored != nullptr && (told_later || bad.position >= 0 || (*ignored >= 0 && *ignored < classes))) {
     const Tensor wide = labels.to(DType::int64, where);
     found.counts = not_equal(wide, *ignored, where);
     found.index = capstan::where(found.counts, wide, 0, where);
@@ -172,6 +174,8 @@ Tensor of_probabilities(const Tensor& logits, const Tensor& target, int axis, co
 
 Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const RowLossOptions& options,
                                     Where where) {
+  if (autograd::raises(logits)) [[unlikely]]
+    return autograd::raised(&sparse_softmax_cross_entropy, where, logits, labels, options);
   constexpr const char* op = "sparse_softmax_cross_entropy";
   const TensorImpl& x = core::defined(op, logits, where);
   autograd::require_floating(op, x, where);
@@ -181,6 +185,8 @@ Tensor sparse_softmax_cross_entropy(const Tensor& logits, const Tensor& labels, 
 }
 
 Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const RowLossOptions& options, Where where) {
+  if (autograd::raises(logits, labels)) [[unlikely]]
+    return autograd::raised(&softmax_cross_entropy, where, logits, labels, options);
   constexpr const char* op = "softmax_cross_entropy";
   autograd::require_alike(op, "logits are", logits, "labels", labels, where);
   if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
@@ -190,6 +196,8 @@ Tensor softmax_cross_entropy(const Tensor& logits, const Tensor& labels, const R
 }
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const NllOptions& options, Where where) {
+  if (autograd::raises(log_probabilities)) [[unlikely]]
+    return autograd::raised(&nll_loss, where, log_probabilities, labels, options);
   constexpr const char* op = "nll_loss";
   const TensorImpl& x = core::defined(op, log_probabilities, where);
   autograd::require_floating(op, x, where);
@@ -204,6 +212,8 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options, Where where) {
+  if (autograd::raises(logits)) [[unlikely]]
+    return autograd::raised(&cross_entropy, where, logits, target, options);
   constexpr const char* op = "cross_entropy";
   const TensorImpl &x = core::defined(op, logits, where), &t = core::defined(op, target, where);
   autograd::require_floating(op, x, where);

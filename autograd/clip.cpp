@@ -73,20 +73,28 @@ struct Measured {
   Tensor tensor;
 };
 
-/// The norm of the defined ones among the tensors; a tape records it.
-Measured measure(const char* op, const std::vector<const Tensor*>& tensors, double order, Where where) {
+/// The powers of all elements added up, one float64 on their device; and the type of the norm.
+struct Powers {
+  Tensor total;
+  DType dtype = DType::float32;
+};
+Powers powers_of(const std::vector<const Tensor*>& tensors, double order, Where where) {
   const Device device = tensors.empty() ? cpu() : tensors[0]->impl()->device();
-  const Tensor total = core::make_tensor(Shape(), DType::float64, device, where);
+  Powers powers{core::make_tensor(Shape(), DType::float64, device, where)};
   const core::Backend& backend = core::backend_of(device, where);
   core::note_start();
-  backend.fill(*total.impl(), 0);
-  DType dtype = DType::float32;
+  backend.fill(*powers.total.impl(), 0);
   for (const Tensor* x : tensors) {
-    if (x->impl()->dtype == DType::float64) dtype = DType::float64;
-    const Tensor values =
-        has_row_slices(*x) ? coalesce(row_slices(*x, where), where).values : autograd::dense(*x, where);
-    backend.add_powers(*values.impl(), order, *total.impl());
+    if (x->impl()->dtype == DType::float64) powers.dtype = DType::float64;
+    backend.add_powers(*autograd::values_once(*x, where).impl(), order, *powers.total.impl());
   }
+  return powers;
+}
+
+/// The norm of the defined ones among the tensors; a tape records it.
+Measured measure(const char* op, const std::vector<const Tensor*>& tensors, double order, Where where) {
+  const auto [total, dtype] = powers_of(tensors, order, where);
+  const Device device = total.impl()->device();
   const double sum = total.item<double>(where);
   const double number = order == 2 ? std::sqrt(sum) : order == 1 || std::isinf(order) ? sum : std::pow(sum, 1 / order);
   Measured result{number, core::scalar_tensor(op, number, dtype, device, where)};
@@ -158,13 +166,13 @@ void check_options(const char* op, double limit, const ClipOptions& options, Whe
 /// Replaces the gradients by scaled ones, and tells tapes and watchers.
 void scale_recorded(const char* op, std::vector<Tensor>& gradients, const Tensor& norm, double scale, Clip clip,
                     Where where) {
-  bool finite = true;
   std::vector<Tensor> results(gradients.size());
+  const Tensor factor = autograd::factor_of(scale, *norm.impl(), where);
   std::vector<const Tensor*> saved;
   std::vector<Tensor*> outputs;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    results[i] = autograd::times(gradients[i], scale, finite, where);
+    results[i] = autograd::times(gradients[i], factor, {}, where);
     saved.push_back(&gradients[i]);
     outputs.push_back(&results[i]);
   }
@@ -175,12 +183,32 @@ void scale_recorded(const char* op, std::vector<Tensor>& gradients, const Tensor
   gradients = std::move(results);
 }
 
+/// On a GPU nobody waits for the norm: the gradients are multiplied by what stands on the device.
+ClippedGradients clipped_on_device(std::vector<Tensor> gradients, const std::vector<const Tensor*>& tensors,
+                                   double limit, const ClipOptions& options, Where where) {
+  const auto [total, dtype] = powers_of(tensors, options.order, where);
+  const Tensor norm = options.order == 2                                ? sqrt(total, where)
+                      : options.order == 1 || std::isinf(options.order) ? total
+                                                                        : pow(total, 1 / options.order, where);
+  if (!std::isinf(limit)) {
+    const Tensor room = add(norm, options.epsilon, where);
+    const Tensor scale = minimum(mul(reciprocal(room, where), limit, where), 1, where);
+    const Tensor factor = capstan::where(equal(room, 0, where), 1, scale, where);
+    for (Tensor& x : gradients)
+      if (x.defined()) x = autograd::times(std::move(x), factor, {}, where);
+  }
+  return {std::move(gradients), norm.to(dtype, where)};
+}
+
 ClippedGradients clipped(const char* op, std::vector<Tensor> gradients, double limit, const ClipOptions& options,
                          Where where) {
   for (Tensor& x : gradients)  // the optimizer needs each row once too
-    if (has_row_slices(x) && !autograd::attended())
+    if (has_row_slices(x) && x.impl()->device().kind == DeviceKind::cpu && !autograd::attended())
       x = core::make_sliced(coalesce(row_slices(x, where), where), x.impl()->shape, where);
   const std::vector<const Tensor*> tensors = autograd::defined_ones(op, gradients, where);
+  const bool on_gpu = !tensors.empty() && tensors[0]->impl()->device().kind != DeviceKind::cpu;
+  if (on_gpu && !options.error_if_nonfinite && !autograd::attended())
+    return clipped_on_device(std::move(gradients), tensors, limit, options, where);
   const autograd::Rollback rollback;
   Measured norm = measure(op, tensors, options.order, where);
   if (options.error_if_nonfinite && !std::isfinite(norm.number))
@@ -192,9 +220,9 @@ ClippedGradients clipped(const char* op, std::vector<Tensor> gradients, double l
     const Norm of{options.order, static_cast<std::int64_t>(tensors.size())};
     scale_recorded(op, gradients, norm.tensor, scale, {of, limit, options.epsilon, clips}, where);
   } else if (clips) {
-    bool finite = true;
+    const Tensor factor = autograd::factor_of(scale, *norm.tensor.impl(), where);
     for (Tensor& x : gradients)
-      if (x.defined()) x = autograd::times(std::move(x), scale, finite, where);
+      if (x.defined()) x = autograd::times(std::move(x), factor, {}, where);
   }
   return {std::move(gradients), std::move(norm.tensor)};
 }

@@ -121,6 +121,8 @@ void check_operands(const char* op, const Tensor& a, const Tensor& b, Where wher
 /// axes_a[i] of a and axes_b[i] of b are one index; both from the front.
 Tensor sum_pairs(const char* op, const Tensor& a, const Tensor& b, std::span<const int> axes_a,
                  std::span<const int> axes_b, Where where) {
+  if (autograd::lowers(a, b)) [[unlikely]]
+    return autograd::lowered(&sum_pairs, where, op, a, b, axes_a, axes_b);
   const autograd::Rollback rollback;
   Labeled x{a, {}}, y{b, {}};
   autograd::IndexSet wanted = ~autograd::IndexSet{0};

@@ -163,6 +163,8 @@ Tensor with_batch(const Tensor& input, int axes, Where where, Run run) {
 
 Tensor convolve(int axes, const Tensor& input, const Tensor& weight, const Tensor& bias, const ConvOptions& o,
                 Where where) {
+  if (autograd::lowers(input, weight, bias)) [[unlikely]]
+    return autograd::lowered(&convolve, where, axes, input, weight, bias, o);
   const char* op = names_of[axes - 1].convolution;
   check_operands(op, input, weight, bias, axes, o.groups, where);
   check_channels(op, input, weight, input.size(-1 - axes), weight.size(1) * o.groups, o.groups, where);
@@ -206,6 +208,8 @@ std::int64_t transposed_size(const char* op, int axis, std::int64_t n, std::int6
 
 Tensor convolve_transposed(int axes, const Tensor& input, const Tensor& weight, const Tensor& bias,
                            const ConvTransposeOptions& o, Where where) {
+  if (autograd::lowers(input, weight, bias)) [[unlikely]]
+    return autograd::lowered(&convolve_transposed, where, axes, input, weight, bias, o);
   const char* op = names_of[axes - 1].transpose;
   check_operands(op, input, weight, bias, axes, o.groups, where);
   check_channels(op, input, weight, input.size(-1 - axes), weight.size(0), o.groups, where);
@@ -276,6 +280,8 @@ Tensor separable_conv2d(const Tensor& input, const Tensor& depthwise, const Tens
   if (mixing.rank() == 4 && (mixing[2] != 1 || mixing[3] != 1))
     base::fail<ShapeError>(where, "separable_conv2d: the pointwise kernel is ", mixing,
                            "; it must be [out, channels, 1, 1].");
+  if (autograd::lowers(input, depthwise, pointwise, bias)) [[unlikely]]
+    return autograd::lowered(&separable_conv2d, where, input, depthwise, pointwise, bias, options);
   const autograd::Rollback rollback;
   return conv2d(depthwise_conv2d(input, depthwise, Tensor(), options, where), pointwise, bias, {}, where);
 }

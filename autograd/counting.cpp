@@ -186,7 +186,7 @@ Tensor bincount(const Tensor& x, std::int64_t minlength, const Tensor& weights, 
   if (minlength < 0) base::fail<ShapeError>(where, "bincount: minlength is ", minlength, "; it must be >= 0.");
   const Tensor weight = weights_for("bincount", impl, weights, where);
   const Tensor elements = flat(converted(x, DType::int64, where), where);
-  const core::Backend& backend = backend_of(impl, where);
+  const core::Backend& backend = backend_of(impl, where, "bincount");
   const core::BadIndex bad = backend.check_indices(*elements.impl(), 0, INT64_MAX);
   if (bad.position >= 0)
     base::fail<IndexError>(where, "bincount: element ", bad.position, " is ", bad.value,

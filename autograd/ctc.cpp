@@ -312,6 +312,8 @@ Tensor reduced_losses(const Tensor& losses, const Numbers& bounds, Reduction red
 
 Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const Tensor& input_lengths,
                 const Tensor& target_lengths, const CtcOptions& options, Where where) {
+  if (autograd::raises(log_probabilities)) [[unlikely]]
+    return autograd::raised(&ctc_loss, where, log_probabilities, targets, input_lengths, target_lengths, options);
   const TensorImpl& impl = core::defined(kOp, log_probabilities, where);
   const char* const what = options.from_logits ? "logits" : "log-probabilities";
   const CtcSizes sizes = autograd::ctc_sizes(kOp, what, impl, options.blank, options.time_major, where);

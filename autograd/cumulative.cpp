@@ -107,6 +107,8 @@ void logcumsumexp_replay(Replay& r) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, int axis, CumulativeOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&cumsum, where, x, axis, options);
   const TensorImpl& impl = core::defined("cumsum", x, where);
   const Walk walk{core::normalize_axis("cumsum", axis, impl.rank(), where), options.exclusive, options.reverse};
   Tensor out = cumulated(Cumulation::sum, x, walk, where);
@@ -116,6 +118,8 @@ Tensor cumsum(const Tensor& x, int axis, CumulativeOptions options, Where where)
 }
 
 Tensor cumprod(const Tensor& x, int axis, CumulativeOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&cumprod, where, x, axis, options);
   const TensorImpl& impl = core::defined("cumprod", x, where);
   const Walk walk{core::normalize_axis("cumprod", axis, impl.rank(), where), options.exclusive, options.reverse};
   Tensor out = cumulated(Cumulation::product, x, walk, where);
@@ -125,6 +129,8 @@ Tensor cumprod(const Tensor& x, int axis, CumulativeOptions options, Where where
 }
 
 Tensor logcumsumexp(const Tensor& x, int axis, CumulativeOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&logcumsumexp, where, x, axis, options);
   const TensorImpl& impl = core::defined("logcumsumexp", x, where);
   autograd::require_floating("logcumsumexp", impl, where);
   const Walk walk{core::normalize_axis("logcumsumexp", axis, impl.rank(), where), false, options.reverse};

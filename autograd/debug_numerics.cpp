@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "autograd/debug_text.hpp"
 #include "autograd/debug_values.hpp"
 #include "lib/base/text.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/core/observe.hpp"
 #include "lib/kernels/op_list.hpp"
 
@@ -229,6 +231,29 @@ void pass_excuses(const core::Operation& operation) {
   }
 }
 
+/// The name of an operation in reports that come later; it lives as long as the program.
+const char* lasting_name(const core::Operation& operation) {
+  if (!operation.backward) return operation.op;
+  static std::mutex mutex;
+  static auto* const names = new std::map<std::string, std::string>;
+  const std::lock_guard lock(mutex);
+  return names->try_emplace(operation.op, base::join("gradient of ", operation.op)).first->second.c_str();
+}
+
+/// Leaves it to the GPU to look, and to tell whoever waits for it next. False if the host has to look by itself.
+bool watched_by_device(const core::Operation& operation, const TensorImpl& x, bool infinite) {
+  if (x.device().kind == DeviceKind::cpu || core::cuda_runtime()->waits_always()) return false;
+  if (!x.contiguous || x.slices.load(std::memory_order_relaxed) != nullptr) return false;
+  if (writes_given_number(operation.op)) return true;
+  std::vector<const TensorImpl*> inputs;
+  for (const Tensor* input : operation.inputs)
+    if (input->impl() != &x && is_described(*input, true) && input->impl()->device() == x.device())
+      inputs.push_back(input->impl());
+  core::cuda_runtime()->watch_numbers(lasting_name(operation), operation.where, x, inputs.data(), inputs.size(),
+                                      infinite);
+  return true;
+}
+
 void check_results(const core::Operation& operation, const char* inside) {
   std::uint8_t mode = on_this_thread;
   if (mode == kUnset) mode = everywhere.load(std::memory_order_relaxed);
@@ -246,6 +271,7 @@ void check_results(const core::Operation& operation, const char* inside) {
     // the gradient may be a sum, whose other part was bad before
     if (operation.backward && impl->excused.load(std::memory_order_relaxed)) continue;
     if (!reads_something(operation, impl)) return;
+    if (watched_by_device(operation, *impl, kind == Bad::nan_or_infinity)) continue;
     if (has_bad(*output, kind, operation.where)) judge(operation, inside, *output, kind);
   }
 }

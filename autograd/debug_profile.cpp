@@ -29,12 +29,21 @@ std::int64_t bytes_moved(const core::Event& event) {
   return bytes;
 }
 
+/// The number of the GPU that an operation ran on, or -1.
+int gpu_of(const core::Operation& operation) {
+  for (const auto& tensors : {operation.outputs, operation.inputs})
+    for (const Tensor* tensor : tensors)
+      if (const TensorImpl* impl = tensor->impl(); impl != nullptr && impl->device().kind == DeviceKind::cuda)
+        return impl->device().index;
+  return -1;
+}
+
 /// A row of one of the tables, as it is added up.
 struct Group {
   std::string name;
   std::vector<std::string_view> operations;
   bool backward = false;
-  std::int64_t count = 0, nanoseconds = 0, bytes = 0;
+  std::int64_t count = 0, nanoseconds = 0, device = 0, bytes = 0;
 
   std::string what() const {
     constexpr std::size_t kMost = 3;
@@ -45,17 +54,23 @@ struct Group {
   }
 };
 
+/// Device times have a column if there are any.
 std::string text_of(const std::vector<ProfileRow>& rows, const char* heading, bool with_operations) {
+  const bool with_device =
+      std::any_of(rows.begin(), rows.end(), [](const ProfileRow& row) { return row.device_us > 0; });
   std::vector<std::vector<std::string>> text;
   text.push_back({heading, "calls", "total us", "mean us", "share", "moved"});
+  if (with_device) text.back().push_back("device us");
+  const auto words = static_cast<unsigned>(text.back().size());  // the column of the operations
   if (with_operations) text.back().push_back("operations");
   for (const ProfileRow& row : rows) {
     text.push_back({row.name + (row.backward ? " (backward)" : ""), std::to_string(row.count),
                     autograd::fixed_text(row.total_us, 1), autograd::fixed_text(row.mean_us, 1),
                     autograd::fixed_text(100 * row.share, 1) + "%", autograd::bytes_text(row.bytes)});
+    if (with_device) text.back().push_back(autograd::fixed_text(row.device_us, 1));
     if (with_operations) text.back().push_back(row.what);
   }
-  return autograd::table_text(text, 1u | 1u << 6);
+  return autograd::table_text(text, 1u | 1u << words);
 }
 
 }  // namespace
@@ -71,9 +86,11 @@ void ProfilerState::see(const core::Event& event) {
   sum.where = operation.where;
   ++sum.count;
   sum.nanoseconds += event.own;
+  sum.device += event.device;
   sum.bytes += bytes;
   if (events.size() < max_events)
-    events.push_back({operation.op, operation.where, event.begin, event.end, event.thread, backward, shapes});
+    events.push_back({operation.op, operation.where, event.begin, event.end, event.device, gpu_of(operation),
+                      event.thread, backward, shapes});
   else ++dropped;
 }
 
@@ -128,6 +145,7 @@ std::vector<ProfileRow> Profiler::table(ProfileBy by) const {
         group.operations.push_back(key.op);
       group.count += sum.count;
       group.nanoseconds += sum.nanoseconds;
+      group.device += sum.device;
       group.bytes += sum.bytes;
       total += sum.nanoseconds;
     }
@@ -141,6 +159,7 @@ std::vector<ProfileRow> Profiler::table(ProfileBy by) const {
                     .count = group.count,
                     .total_us = time,
                     .mean_us = time / static_cast<double>(group.count),
+                    .device_us = static_cast<double>(group.device) / 1000,
                     .share = total > 0 ? static_cast<double>(group.nanoseconds) / static_cast<double>(total) : 0,
                     .bytes = group.bytes});
   }

@@ -24,13 +24,15 @@ struct ProfileKey {
 
 struct ProfileSums {
   Where where;
-  std::int64_t count = 0, nanoseconds = 0, bytes = 0;
+  std::int64_t count = 0, nanoseconds = 0, device = 0, bytes = 0;
 };
 
 struct ProfileEvent {
   const char* op;
   Where where;
   std::int64_t begin, end;  // nanoseconds
+  std::int64_t device;      // of them, at the end: what a GPU took
+  int gpu;                  // its number, or -1
   int thread;
   bool backward;
   std::string shapes;

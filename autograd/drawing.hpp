@@ -4,14 +4,21 @@
 
 #include <capstan/random.hpp>
 
+#include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/device_runtime.hpp"
 
 namespace capstan::autograd {
 
-/// The numbers that `rng` would give next. They are taken from it, by take_numbers, when the operation has succeeded.
-inline core::RandomTask next_of(const Rng& rng, core::RandomKind kind) {
+/// The numbers that `rng` would give next, for the device's kernels. They are taken from it, by take_numbers, when the
+/// operation has succeeded. Throws Error on the host of a captured step.
+inline core::RandomTask next_of(const char* op, Rng& rng, core::RandomKind kind, Device device, Where where) {
   const RngState state = rng.state();
-  return {kind, state.seed, state.position, 0, 0, 0, 0, state.stream};
+  core::Capturing* step = core::capturing();
+  if (step != nullptr && device.kind == DeviceKind::cpu)
+    base::fail<Error>(
+        where, op, ": a captured step draws on the host, which a replay would not repeat; move the tensor to the GPU.");
+  return {kind, state.seed, state.position, 0, 0, 0, 0, state.stream, step != nullptr ? step->follow(rng) : nullptr};
 }
 
 inline void take_numbers(Rng& rng, core::RandomKind kind, std::int64_t count) noexcept {

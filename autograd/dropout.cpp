@@ -49,7 +49,8 @@ Tensor drop(const char* op, const Tensor& x, int axes, double keep, const Fate& 
   const Tensor packed = autograd::dense(x, where);
   Tensor out = autograd::result_like(impl, where);
   const Tensor kept = autograd::result_like(impl, Shape({decisions}, where), DType::bool8, where);
-  core::DropoutTask task{autograd::next_of(rng, kDecisions), group, fate.scale, fate.shift, fate.dropped};
+  core::DropoutTask task{autograd::next_of(op, rng, kDecisions, impl.device(), where), group, fate.scale, fate.shift,
+                         fate.dropped};
   task.draw.a = keep;
   backend_of(impl, where).dropout(task, *packed.impl(), *kept.impl(), *out.impl());
   record(op, where, &keep_replay, {&x}, {&out}, {&kept}, Kept{group, fate.scale});

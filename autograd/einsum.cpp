@@ -210,6 +210,7 @@ Tensor einsum(std::string_view text, std::span<const Tensor> operands, Where whe
   }
   DType dtype = operands[0].dtype();
   for (const Tensor& x : operands) dtype = promote(dtype, x.dtype(), where);
+  if (operands.size() > 1) dtype = autograd::product_type(dtype);
   const autograd::Rollback rollback;
   std::vector<Labeled> list;
   for (std::size_t i = 0; i < operands.size(); ++i) list.push_back(equation.operand(i, operands[i].to(dtype, where)));

@@ -13,6 +13,15 @@ void check_domain(const char* op, Domain domain, DType dtype, Where where);
 /// A number as a tensor of shape [] and of x's type.
 Tensor like(const char* op, const Tensor& x, Scalar value, Where where);
 
+template <class Op, class... Rows>
+inline constexpr bool kIsOneOf = (std::is_same_v<Op, Rows> || ...);
+/// The rows that autocast computes in float32: those of PyTorch's list, and exp2 as exp.
+template <class Op>
+inline constexpr bool kNeedsRange =
+    kIsOneOf<Op, kernels::Acos, kernels::Asin, kernels::Cosh, kernels::Erfinv, kernels::Exp, kernels::Exp2,
+             kernels::Expm1, kernels::Log, kernels::Log10, kernels::Log1p, kernels::Log2, kernels::Pow,
+             kernels::Reciprocal, kernels::Rsqrt, kernels::Sinh, kernels::Softplus, kernels::Tan>;
+
 // --- one operand ---
 
 template <class Op>
@@ -30,6 +39,10 @@ void unary_replay(Replay& r) {
 
 template <class Op>
 Tensor unary(const Tensor& x, Where where) {
+  if constexpr (kNeedsRange<Op>) {
+    if (raises(x)) [[unlikely]]
+      return raised(&unary<Op>, where, x);
+  }
   const TensorImpl& impl = core::defined(Op::name, x, where);
   check_domain(Op::name, Op::domain, impl.dtype, where);
   Tensor out = result_like(impl, where);
@@ -62,6 +75,10 @@ void parametric_replay(Replay& r) {
 
 template <class Op>
 Tensor parametric(const Tensor& x, Parameters parameters, Where where) {
+  if constexpr (kNeedsRange<Op>) {
+    if (raises(x)) [[unlikely]]
+      return raised(&parametric<Op>, where, x, parameters);
+  }
   const TensorImpl& impl = core::defined(Op::name, x, where);
   check_domain(Op::name, Domain::floating, impl.dtype, where);
   Tensor out = result_like(impl, where);
@@ -108,6 +125,10 @@ void binary_replay(Replay& r) {
 
 template <class Op>
 Tensor binary(const Tensor& x, const Tensor& y, Where where) {
+  if constexpr (kNeedsRange<Op>) {
+    if (raises(x, y)) [[unlikely]]
+      return raised(&binary<Op>, where, x, y);
+  }
   const Rollback rollback;  // conversions are recorded before the rest is known to work
   const Operands operands(Op::name, x, y, where);
   check_domain(Op::name, Op::domain, operands.dtype(), where);

@@ -376,7 +376,7 @@ void run_gradient(TapeState* state, const GradientRequest& request, Tensor* resu
                           base::to_string(tape.where),
                           "; only a persistent tape ({.persistent = true}) allows a second call.");
   const Held held(tape);
-  const Rollback rollback;  // of what outer tapes record
+  const Rollback rollback;  // of what outer tapes record; autocast is off, as the results' own types are to be used
   compute_gradients(tape, request, result);
   if (!tape.spent) return;
   tape.log->forget(tape);

@@ -97,6 +97,8 @@ void check_grid(const TensorImpl& x, const TensorImpl& grid, SampleMode mode, Wh
 }  // namespace
 
 Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options, Where where) {
+  if (autograd::evens(x, grid)) [[unlikely]]
+    return autograd::raised(&grid_sample, where, x, grid, options);
   const TensorImpl &from = core::defined("grid_sample", x, where), &at = core::defined("grid_sample", grid, where);
   autograd::require_floating("grid_sample", from, where);
   core::require_same_device("grid_sample", from, at, where);
@@ -120,7 +122,7 @@ Tensor regular_grid(const Shape& size, bool align_corners, const TensorImpl& lik
   const int axes = size.rank() - 2;
   std::int64_t places = 1;
   for (int axis = 0; axis < axes; ++axis) places *= size[2 + axis];
-  const Tensor grid = empty(Shape({1, places, axes + 1}, where), {.dtype = DType::float64}, where);
+  const Tensor grid = empty(Shape({1, places, axes + 1}, where), {.dtype = DType::float64, .device = cpu()}, where);
   auto* next = grid.impl()->as<double>();
   for (std::int64_t place = 0; place < places; ++place) {
     std::int64_t rest = place;

@@ -61,6 +61,8 @@ void group_norm_replay(Replay& r) {
 /// x is floating and has channels, which `groups` divides.
 Tensor normalize_groups(const char* op, const Tensor& x, std::int64_t groups, const Tensor& weight, const Tensor& bias,
                         double epsilon, Where where) {
+  if (autograd::raises(x, weight, bias)) [[unlikely]]
+    return autograd::raised(&normalize_groups, where, op, x, groups, weight, bias, epsilon);
   const TensorImpl& impl = *x.impl();
   const Shape channels({impl.shape[1]}, where);
   autograd::check_epsilon(op, epsilon, where);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "autograd/places.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 
 namespace capstan {
@@ -36,8 +37,17 @@ Tensor Tensor::to(Device device, Where where) const {
   const TensorImpl& impl = core::defined("Tensor::to", *this, where);
   core::require_device("Tensor::to", device, where);
   if (impl.device() == device) return *this;
-  core::require_device("Tensor::to", impl.device(), where);
-  base::fail<DeviceError>(where, "Tensor::to: copies from ", impl.device(), " to ", device, " are not there yet.");
+  core::note_start();
+  const Tensor from = autograd::dense(*this, where);
+  Tensor out = core::make_tensor(impl.shape, impl.dtype, device, where);
+  core::cuda_runtime()->transfer(*from.impl(), *out.impl(), where);
+  if (!is_floating(impl.dtype)) {
+    note("to", where, {this}, {&out});
+    return out;
+  }
+  const auto replay = [](Replay& r) { r.give(0, r.grad().to(r.attributes<Device>(), r.where())); };
+  record("to", where, replay, {this}, {&out}, {}, impl.device());
+  return out;
 }
 
 namespace {
@@ -130,9 +140,15 @@ void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DT
                            " was asked for; ask for the type it holds, or convert it with x.to(dtype).");
   std::byte* place = core::element_address("set", impl, index, where);
   autograd::check_in_place("set", *this, nullptr, where);
-  if (impl.device().kind != DeviceKind::cpu)
-    base::fail<DeviceError>(where, "set: the tensor is on ", impl.device(), "; use index_put.");
-  std::memcpy(place, value, static_cast<std::size_t>(size_of(dtype)));
+  const auto bytes = static_cast<std::size_t>(size_of(dtype));
+  if (impl.device().kind == DeviceKind::cpu) {
+    std::memcpy(place, value, bytes);
+  } else {
+    const Tensor host = core::make_workspace(Shape(), dtype, cpu(), where);
+    std::memcpy(host.impl()->data, value, bytes);
+    const Tensor element = core::make_view(impl, Shape(), nullptr, (place - impl.data) / size_of(dtype), where);
+    core::cuda_runtime()->transfer(*host.impl(), *element.impl(), where);
+  }
   core::note_write(impl, where);
   note("set", where, {}, {this});
 }

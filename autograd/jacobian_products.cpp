@@ -64,7 +64,7 @@ struct Pairs {
 
 VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> cotangents, Where where) {
   check_inputs("vjp", inputs, where);
-  const autograd::Rollback rollback;
+  const autograd::Rollback rollback(autograd::Inside::user_code);
   const autograd::Awake awake;
   const Tensors given = autograd::told_apart(inputs, where);
   GradientTape tape(kNoParameters, where);
@@ -85,7 +85,7 @@ VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<
 JvpList jvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> tangents, Where where) {
   check_inputs("jvp", inputs, where);
   check_vectors("jvp", "tangent", "input", inputs, tangents, where);
-  const autograd::Rollback rollback;
+  const autograd::Rollback rollback(autograd::Inside::user_code);
   const autograd::Awake awake;
   const Tensors given = autograd::told_apart(inputs, where);
   GradientTape outer(kNoParameters, where), inner(kNoParameters, where);
@@ -113,7 +113,7 @@ JvpList jvp(const Function& function, std::span<const Tensor> inputs, std::span<
 Tensors hvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> vectors, Where where) {
   check_inputs("hvp", inputs, where);
   check_vectors("hvp", "vector", "input", inputs, vectors, where);
-  const autograd::Rollback rollback;
+  const autograd::Rollback rollback(autograd::Inside::user_code);
   const autograd::Awake awake;
   const Tensors given = autograd::told_apart(inputs, where);
   GradientTape outer(kNoParameters, where), inner(kNoParameters, where);

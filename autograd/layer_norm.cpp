@@ -75,6 +75,8 @@ void row_norm_replay(Replay& r) {
 
 Tensor row_norm(const char* op, bool centered, const Tensor& x, const LastAxes& axes, const Tensor& weight,
                 const Tensor& bias, double epsilon, Where where) {
+  if (autograd::raises(x, weight, bias)) [[unlikely]]
+    return autograd::raised(&row_norm, where, op, centered, x, axes, weight, bias, epsilon);
   const TensorImpl& impl = core::defined(op, x, where);
   autograd::require_floating(op, impl, where);
   const int count = check_axes(op, impl, axes, where);

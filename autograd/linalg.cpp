@@ -90,6 +90,8 @@ Tensor product_added(const char* op, const Tensor& c, const Tensor& a, const Ten
 }  // namespace
 
 Tensor matmul(const Tensor& x, const Tensor& y, Where where) {
+  if (autograd::lowers(x, y)) [[unlikely]]
+    return autograd::lowered(&matmul, where, x, y);
   check_product("matmul", core::defined("matmul", x, where), core::defined("matmul", y, where), where);
   const autograd::Rollback rollback;
   Tensor a = x, b = y;
@@ -103,6 +105,8 @@ Tensor matmul(const Tensor& x, const Tensor& y, Where where) {
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where) {
+  if (autograd::lowers(x, weight, bias)) [[unlikely]]
+    return autograd::lowered(&linear, where, x, weight, bias);
   const TensorImpl &a = core::defined("linear", x, where), &w = core::defined("linear", weight, where);
   check_product("linear", a, w, where);
   if (w.rank() != 2)
@@ -119,6 +123,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Where where) {
+  if (autograd::lowers(c, a, b)) [[unlikely]]
+    return autograd::lowered(&addmm, where, c, a, b);
   const TensorImpl &x = core::defined("addmm", a, where), &y = core::defined("addmm", b, where);
   check_product("addmm", x, y, where);
   const TensorImpl& z = core::defined("addmm", c, where);

@@ -21,21 +21,33 @@ std::vector<const Tensor*> defined_ones(const char* op, std::span<const Tensor> 
   return found;
 }
 
-Tensor times(Tensor x, double factor, bool& finite, Where where) {
+Tensor factor_of(double number, const TensorImpl& x, Where where) {
+  return core::scalar_tensor("scale_each", number, DType::float64, x.device(), where);
+}
+
+Tensor values_once(const Tensor& x, Where where) {
+  if (!has_row_slices(x)) return dense(x, where);
+  if (x.impl()->device().kind == DeviceKind::cpu) return coalesce(row_slices(x, where), where).values;
+  const Tensor whole = core::make_sliced(row_slices(x, where), x.impl()->shape, where);
+  core::fill_in(*whole.impl(), where);
+  return whole;
+}
+
+Tensor times(Tensor x, const Tensor& factor, const Tensor& bad, Where where) {
   const core::Backend& backend = backend_of(*x.impl(), where);
   if (has_row_slices(x)) {
     RowSlices slices = row_slices(x, where);
     const Tensor values = std::exchange(slices.values, result_like(*slices.values.impl(), where));
-    finite = backend.scale(*values.impl(), factor, *slices.values.impl()) && finite;
+    backend.scale(*values.impl(), *factor.impl(), *slices.values.impl(), bad.impl());
     return core::make_sliced(std::move(slices), x.impl()->shape, where);
   }
   if (may_reuse(*x.impl())) {
-    finite = backend.scale(*x.impl(), factor, *x.impl()) && finite;
+    backend.scale(*x.impl(), *factor.impl(), *x.impl(), bad.impl());
     return x;
   }
   const Tensor from = dense(x, where);
   Tensor result = result_like(*from.impl(), where);
-  finite = backend.scale(*from.impl(), factor, *result.impl()) && finite;
+  backend.scale(*from.impl(), *factor.impl(), *result.impl(), bad.impl());
   return result;
 }
 
@@ -108,13 +120,13 @@ Sum prepare(const Tensor& total, const Tensor& value, Where where) {
 }
 
 void scale_replay(Replay& r) {
-  bool finite = true;
   if (listening()) {
     const DType dtype = r.grad().dtype();
     const Tensor wide = r.grad().to(is_half(dtype) ? DType::float32 : dtype, r.where());
     r.give(0, mul(wide, r.attributes<double>(), r.where()).to(dtype, r.where()));
   } else {
-    r.give(0, times(r.grad(), r.attributes<double>(), finite, r.where()));
+    const Tensor factor = factor_of(r.attributes<double>(), *r.grad().impl(), r.where());
+    r.give(0, times(r.grad(), factor, {}, r.where()));
   }
 }
 
@@ -123,20 +135,25 @@ void scale_replay(Replay& r) {
 
 ScaledResult scale_each(std::vector<Tensor> tensors, double factor, Where where) {
   constexpr const char* op = "scale_each";
-  autograd::defined_ones(op, tensors, where);
+  const std::vector<const Tensor*> given = autograd::defined_ones(op, tensors, where);
   if (std::isnan(factor)) base::fail<Error>(where, op, ": the factor is nan; it must be a number.");
+  if (given.empty()) return {std::move(tensors), true};
   const autograd::Rollback rollback;
+  const TensorImpl& first = *given[0]->impl();
+  const Tensor bad = core::scalar_tensor(op, false, DType::bool8, first.device(), where);
+  const Tensor by = autograd::factor_of(factor, first, where);
   ScaledResult result{std::move(tensors), true};
   for (Tensor& x : result.tensors) {
     if (!x.defined()) continue;
     if (!autograd::attended()) {
-      x = autograd::times(std::move(x), factor, result.finite, where);
+      x = autograd::times(std::move(x), by, bad, where);
       continue;
     }
-    Tensor out = autograd::times(x, factor, result.finite, where);
+    Tensor out = autograd::times(x, by, bad, where);
     autograd::record(op, where, &autograd::scale_replay, {&x}, {&out}, {}, factor);
     x = std::move(out);
   }
+  result.finite = !bad.item<bool>(where);  // the one value that is read, however many tensors there are
   return result;
 }
 

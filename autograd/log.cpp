@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 
+#include "autograd/autocast.hpp"
 #include "autograd/gradient.hpp"
 #include "autograd/scopes.hpp"
 #include "lib/base/text.hpp"
@@ -445,7 +446,9 @@ void dispose(TapeState* tape) noexcept {
   else delete tape;
 }
 
-Rollback::Rollback() noexcept {
+Rollback::Rollback(Inside inside) noexcept {
+  if (autocasting() && inside == Inside::operations) [[unlikely]]
+    autocast_ = std::exchange(autocast_type, DType::float32);
   if (!listening()) return;
   log_ = Log::of_this_thread_if_any();
   entries_ = log_->entries.size();
@@ -453,6 +456,8 @@ Rollback::Rollback() noexcept {
   exceptions_ = std::uncaught_exceptions();
 }
 Rollback::~Rollback() {
+  if (autocast_ != DType::float32) [[unlikely]]
+    autocast_type = autocast_;
   if (log_ != nullptr && std::uncaught_exceptions() > exceptions_) log_->rewind(entries_, slots_);
 }
 

@@ -72,6 +72,8 @@ namespace {
 template <class Row>
 Tensor elementwise(const char* op, const Tensor& prediction, const Tensor& target, double p, const Tensor& weight,
                    Reduction reduction, Where where) {
+  if (autograd::raises(prediction, target)) [[unlikely]]
+    return autograd::raised(&elementwise<Row>, where, op, prediction, target, p, weight, reduction);
   require_alike(op, "prediction is", prediction, "target", target, where);
   const Rollback rollback;
   return reduced(op, loss_of_pairs<Row>(op, prediction, target, p, where), weight, reduction, where);
@@ -133,6 +135,8 @@ Tensor binary_cross_entropy(const Tensor& prediction, const Tensor& target, cons
 
 Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, const SigmoidCrossEntropyOptions& options,
                              Where where) {
+  if (autograd::raises(logits, labels)) [[unlikely]]
+    return autograd::raised(&sigmoid_cross_entropy, where, logits, labels, options);
   constexpr const char* op = "sigmoid_cross_entropy";
   require_alike(op, "logits are", logits, "labels", labels, where);
   const Rollback rollback;
@@ -146,6 +150,8 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, const S
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options, Where where) {
+  if (autograd::raises(input, target)) [[unlikely]]
+    return autograd::raised(&kl_div, where, input, target, options);
   constexpr const char* op = "kl_div";
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
@@ -170,6 +176,8 @@ Tensor log_factorial(const Tensor& target, Where where) {
 }  // namespace
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const PoissonNllOptions& options, Where where) {
+  if (autograd::raises(input, target)) [[unlikely]]
+    return autograd::raised(&poisson_nll_loss, where, input, target, options);
   constexpr const char* op = "poisson_nll_loss";
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
@@ -202,6 +210,8 @@ void check_variance(const char* op, const TensorImpl& x, const TensorImpl& varia
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& variance,
                          const GaussianNllOptions& options, Where where) {
+  if (autograd::raises(input, target, variance)) [[unlikely]]
+    return autograd::raised(&gaussian_nll_loss, where, input, target, variance, options);
   constexpr const char* op = "gaussian_nll_loss";
   constexpr double half_log_two_pi = 0.91893853320467274;
   require_alike(op, "input is", input, "target", target, where);

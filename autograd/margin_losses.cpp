@@ -23,6 +23,8 @@ namespace {
 
 template <class Row>
 Tensor margin(const char* op, const Tensor& prediction, const Tensor& target, const LossOptions& options, Where where) {
+  if (autograd::raises(prediction, target)) [[unlikely]]
+    return autograd::raised(&margin<Row>, where, op, prediction, target, options);
   require_alike(op, "prediction is", prediction, "target", target, where);
   const Rollback rollback;
   return reduced(op, loss_of_pairs<Row>(op, prediction, target, 1, where), options.weight, options.reduction, where);
@@ -41,6 +43,8 @@ Tensor soft_margin_loss(const Tensor& prediction, const Tensor& target, const Lo
 }
 
 Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEmbeddingOptions& options, Where where) {
+  if (autograd::raises(x, target)) [[unlikely]]
+    return autograd::raised(&hinge_embedding_loss, where, x, target, options);
   constexpr const char* op = "hinge_embedding_loss";
   require_alike(op, "input is", x, "target", target, where);
   const Rollback rollback;
@@ -50,6 +54,8 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEm
 
 Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
                            const MarginOptions& options, Where where) {
+  if (autograd::raises(first, second, target)) [[unlikely]]
+    return autograd::raised(&margin_ranking_loss, where, first, second, target, options);
   constexpr const char* op = "margin_ranking_loss";
   require_alike(op, "first input is", first, "second", second, where);
   require_alike(op, "first input is", first, "target", target, where);
@@ -61,6 +67,8 @@ Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tens
 // --- of rows of classes ---
 
 Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels, const MultiMarginOptions& options, Where where) {
+  if (autograd::raises(scores)) [[unlikely]]
+    return autograd::raised(&multi_margin_loss, where, scores, labels, options);
   constexpr const char* op = "multi_margin_loss";
   const TensorImpl& x = core::defined(op, scores, where);
   autograd::require_floating(op, x, where);
@@ -90,7 +98,7 @@ void check_label_lists(const char* op, const TensorImpl& x, const TensorImpl& la
     base::fail<ShapeError>(where, op, ": the scores are ", x.shape, " and the labels ", labels.shape,
                            "; both must be [..., classes], of one shape.");
   const std::int64_t classes = x.shape[x.rank() - 1];
-  const core::BadIndex bad = autograd::backend_of(x, where).check_indices(labels, -1, classes);
+  const core::BadIndex bad = autograd::backend_of(x, where, op).check_indices(labels, -1, classes);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": label ", bad.value, " of row ", bad.position / classes,
                            " is out of range for ", classes, " classes; it must be in [-1, ", classes, ").");
@@ -104,6 +112,8 @@ void multilabel_margin_replay(Replay& r) {  // made of straight pieces: the slop
 
 Tensor multilabel_margin_loss(const Tensor& scores, const Tensor& labels, const MultilabelMarginOptions& options,
                               Where where) {
+  if (autograd::raises(scores)) [[unlikely]]
+    return autograd::raised(&multilabel_margin_loss, where, scores, labels, options);
   constexpr const char* op = "multilabel_margin_loss";
   const TensorImpl &x = core::defined(op, scores, where), &l = core::defined(op, labels, where);
   autograd::require_floating(op, x, where);
@@ -121,6 +131,8 @@ Tensor multilabel_margin_loss(const Tensor& scores, const Tensor& labels, const 
 
 Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, const LossOptions& options,
                                    Where where) {
+  if (autograd::raises(logits, labels)) [[unlikely]]
+    return autograd::raised(&multilabel_soft_margin_loss, where, logits, labels, options);
   constexpr const char* op = "multilabel_soft_margin_loss";
   require_alike(op, "logits are", logits, "labels", labels, where);
   if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
@@ -172,6 +184,8 @@ void require_order(const char* op, double p, Where where) {
 
 Tensor cosine_embedding_loss(const Tensor& first, const Tensor& second, const Tensor& target,
                              const MarginOptions& options, Where where) {
+  if (autograd::raises(first, second)) [[unlikely]]
+    return autograd::raised(&cosine_embedding_loss, where, first, second, target, options);
   constexpr const char* op = "cosine_embedding_loss";
   constexpr double epsilon = 1e-12;
   require_alike(op, "first input is", first, "second", second, where);
@@ -199,6 +213,8 @@ Tensor cosine_embedding_loss(const Tensor& first, const Tensor& second, const Te
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options, Where where) {
+  if (autograd::raises(a, b)) [[unlikely]]
+    return autograd::raised(&cosine_similarity, where, a, b, options);
   constexpr const char* op = "cosine_similarity";
   const TensorImpl &x = core::defined(op, a, where), &y = core::defined(op, b, where);
   autograd::require_floating(op, x, where);
@@ -213,6 +229,8 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarit
 }
 
 Tensor cosine_loss(const Tensor& prediction, const Tensor& target, const CosineLossOptions& options, Where where) {
+  if (autograd::raises(prediction, target)) [[unlikely]]
+    return autograd::raised(&cosine_loss, where, prediction, target, options);
   constexpr const char* op = "cosine_loss";
   require_alike(op, "prediction is", prediction, "target", target, where);
   const int axis = core::normalize_axis(op, options.axis, prediction.rank(where), where);
@@ -223,6 +241,8 @@ Tensor cosine_loss(const Tensor& prediction, const Tensor& target, const CosineL
 }
 
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceOptions& options, Where where) {
+  if (autograd::raises(a, b)) [[unlikely]]
+    return autograd::raised(&pairwise_distance, where, a, b, options);
   constexpr const char* op = "pairwise_distance";
   const TensorImpl &x = core::defined(op, a, where), &y = core::defined(op, b, where);
   autograd::require_floating(op, x, where);
@@ -238,6 +258,8 @@ Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanc
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            const TripletMarginOptions& options, Where where) {
+  if (autograd::raises(anchor, positive, negative)) [[unlikely]]
+    return autograd::raised(&triplet_margin_loss, where, anchor, positive, negative, options);
   constexpr const char* op = "triplet_margin_loss";
   require_alike(op, "anchor is", anchor, "positive", positive, where);
   require_alike(op, "anchor is", anchor, "negative", negative, where);

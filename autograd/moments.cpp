@@ -86,6 +86,8 @@ double divisor_of(const Plan& plan, double correction) {
 }  // namespace
 
 Tensor var(const Tensor& x, Axes axes, VarianceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&var, where, x, axes, options);
   const TensorImpl& impl = core::defined("var", x, where);
   autograd::require_floating("var", impl, where);
   const Plan plan("var", impl, axes, {.keepdims = options.keepdims}, where);
@@ -96,6 +98,8 @@ Tensor var(const Tensor& x, Axes axes, VarianceOptions options, Where where) {
 }
 
 Tensor std(const Tensor& x, Axes axes, VarianceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&std, where, x, axes, options);
   const TensorImpl& impl = core::defined("std", x, where);
   autograd::require_floating("std", impl, where);
   const Plan plan("std", impl, axes, {.keepdims = options.keepdims}, where);
@@ -106,6 +110,8 @@ Tensor std(const Tensor& x, Axes axes, VarianceOptions options, Where where) {
 }
 
 Moments moments(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&moments, where, x, axes, options);
   const TensorImpl& impl = core::defined("moments", x, where);
   autograd::require_floating("moments", impl, where);
   const Plan plan("moments", impl, axes, options, where);

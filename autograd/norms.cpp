@@ -53,6 +53,8 @@ Tensor power_norm(const Tensor& x, double order, const autograd::Plan& plan, con
 }  // namespace
 
 Tensor vector_norm(const Tensor& x, double order, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&vector_norm, where, x, order, axes, options);
   const TensorImpl& impl = core::defined("vector_norm", x, where);
   autograd::require_floating("vector_norm", impl, where);
   const autograd::Plan plan("vector_norm", impl, axes, options, where);
@@ -70,6 +72,8 @@ Tensor vector_norm(const Tensor& x, double order, Axes axes, ReduceOptions optio
 }
 
 Tensor matrix_norm(const Tensor& x, MatrixNorm order, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&matrix_norm, where, x, order, options);
   const TensorImpl& impl = core::defined("matrix_norm", x, where);
   autograd::require_floating("matrix_norm", impl, where);
   autograd::require_matrices("matrix_norm", impl, where);

@@ -4,7 +4,7 @@
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
 
-#include "autograd/tape.hpp"
+#include "autograd/autocast.hpp"
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/scalars.hpp"
@@ -12,9 +12,9 @@
 namespace capstan::autograd {
 
 /// The table that computes on x's device. An operation begins here, as far as its time is concerned.
-inline const core::Backend& backend_of(const TensorImpl& x, Where where) {
+inline const core::Backend& backend_of(const TensorImpl& x, Where where, const char* op = nullptr) {
   core::note_start();
-  return core::backend_of(x.device(), where);
+  return core::backend_of(x.device(), where, op);
 }
 
 /// A result of the shape and type given, on x's device.

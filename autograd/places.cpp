@@ -5,7 +5,9 @@ namespace capstan::autograd {
 namespace {
 
 /// Without starting the clock of another operation.
-const core::Backend& table_of(const TensorImpl& x, Where where) { return core::backend_of(x.device(), where); }
+const core::Backend& table_of(const TensorImpl& x, Where where, const char* op = nullptr) {
+  return core::backend_of(x.device(), where, op);
+}
 
 Shape shape_from(const std::int64_t* sizes, int rank, Where where) {
   return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);
@@ -68,7 +70,7 @@ Tensor index_tensor(const char* op, const TensorImpl& x, const Tensor& indices, 
 void require_inside(const char* op, const Shape& shape, int axis, const Tensor& indices, std::int64_t low,
                     std::int64_t high, Where where) {
   const TensorImpl& impl = *indices.impl();
-  const core::BadIndex bad = table_of(impl, where).check_indices(impl, low, high);
+  const core::BadIndex bad = table_of(impl, where, op).check_indices(impl, low, high);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": index ", bad.value, " at [", place_text(impl.shape, bad.position),
                            "] is out of range for axis ", axis, " of shape ", shape, "; it must be in [", low, ", ",
@@ -268,7 +270,7 @@ Tensor take_chosen(const char* op, const Tensor& x, const Selection& here, const
   const TensorImpl& impl = *x.impl();
   Tensor out = result_like(impl, here.places.result, impl.dtype, where);
   const Tensor from = elements_at(impl, here.places, where), at = positions_at(here, where);
-  if (!backend_of(impl, where).take(*from.impl(), *at.impl(), here.places.rule, *out.impl())) return {};
+  if (!backend_of(impl, where, op).take(*from.impl(), *at.impl(), here.places.rule, *out.impl())) return {};
   if (is_floating(impl.dtype)) record(op, where, replay, {&x}, {&out}, {&plain.positions}, plain.places);
   else note(op, where, {&x, &here.positions}, {&out});
   return out;
@@ -330,6 +332,7 @@ Tensor last_writers(const Selection& chosen, Where where) {
   const Shape shape = shape_from(sizes, places.result.rank(), where);
   TensorImpl geometry(shape, DType::uint8);
   geometry.data = nullptr;
+  geometry.storage = nullptr;
   for (int axis = 0; axis < shape.rank(); ++axis) geometry.strides[axis] = places.strides[axis];
   const TensorImpl& positions = *chosen.positions.impl();
   const Tensor at = core::make_view(positions, shape, places.position_strides, 0, where);

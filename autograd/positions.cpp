@@ -28,7 +28,9 @@ void check_base(const char* op, double base, Where where) {
 }
 
 /// 0, 1, ... in that type.
-Tensor counting(std::int64_t count, DType dtype, Where where) { return arange(0, count, 1, {.dtype = dtype}, where); }
+Tensor counting(std::int64_t count, DType dtype, Where where) {
+  return arange(0, count, 1, {.dtype = dtype, .device = cpu()}, where);
+}
 
 /// The authors' slopes: for a power of 2 from 2^(-8/heads) on, each as many times smaller than the one before.
 /// [heads, 1, 1]
@@ -50,7 +52,8 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, std::int64_t offset,
   check_lengths("causal_mask", queries, keys, where);
   const std::int64_t shift = std::clamp(offset, -queries, keys);  // beyond these nothing changes; sums could overflow
   const Tensor last = add(counting(queries, DType::int64, where), shift, where);  // that each query sees
-  return less_equal(counting(keys, DType::int64, where), expand_dims(last, 1, where), where);
+  const Tensor seen = less_equal(counting(keys, DType::int64, where), expand_dims(last, 1, where), where);
+  return seen.to(default_device(), where);
 }
 
 Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t offset,
@@ -76,7 +79,7 @@ Tensor sinusoidal_positions(std::int64_t length, std::int64_t features, double b
   const Tensor rates = core::make_tensor(Shape({pairs}, where), DType::float64, cpu(), where);
   for (std::int64_t i = 0; i < pairs; ++i)
     rates.impl()->as<double>()[i] = std::pow(base, -static_cast<double>(2 * i) / static_cast<double>(features));
-  const Tensor places = arange(0, length, 1, {.dtype = DType::float64}, where);
+  const Tensor places = arange(0, length, 1, {.dtype = DType::float64, .device = cpu()}, where);
   const Tensor angles = mul(expand_dims(places, 1, where), rates, where);
   const Tensor waves = reshape(stack({sin(angles, where), cos(angles, where)}, 2, where), {length, 2 * pairs}, where);
   const Tensor wanted = narrow(waves, 1, 0, features, where).contiguous(where);
@@ -113,7 +116,7 @@ Tensor places_of(const TensorImpl& x, const RotaryOptions& options, Where where)
   constexpr const char* op = "rotary_embedding";
   const int rows = x.rank() - 1;  // axes of x but the last
   if (!options.positions.defined()) {
-    const Tensor places = arange(0, x.shape[rows - 1], 1, {.dtype = DType::float64}, where);
+    const Tensor places = arange(0, x.shape[rows - 1], 1, {.dtype = DType::float64, .device = cpu()}, where);
     return expand_dims(add(places, static_cast<double>(options.offset), where), 1, where);
   }
   const TensorImpl& p = core::defined(op, options.positions, where);

@@ -23,7 +23,7 @@ Tensor bernoulli(const Tensor& probability, Rng& rng, Where where) {
                         "; each must be in [0, 1].");
   }
   Tensor out = autograd::result_like(impl, where);
-  backend_of(impl, where).bernoulli(next_of(rng, kind), *packed.impl(), *out.impl());
+  backend_of(impl, where).bernoulli(next_of("bernoulli", rng, kind, impl.device(), where), *packed.impl(), *out.impl());
   take_numbers(rng, kind, impl.numel());
   autograd::note("bernoulli", where, {&probability}, {&out});
   return out;
@@ -42,7 +42,7 @@ Tensor categorical(const Tensor& logits, std::int64_t count, Rng& rng, Where whe
   if (out.numel() > 0) {
     const core::Backend& backend = backend_of(impl, where);
     const Tensor packed = autograd::dense(logits, where);
-    backend.categorical(next_of(rng, kind), *packed.impl(), *out.impl());
+    backend.categorical(next_of("categorical", rng, kind, impl.device(), where), *packed.impl(), *out.impl());
     const core::BadIndex bad = backend.check_indices(*out.impl(), 0, impl.shape[1]);
     if (bad.position >= 0)
       base::fail<Error>(where, "categorical: row ", bad.position / count,

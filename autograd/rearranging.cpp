@@ -175,7 +175,7 @@ Tensor reverse_sequence(const Tensor& x, const Tensor& lengths, int sequence_axi
     base::fail<ShapeError>(where, op, ": the lengths are ", l.shape, " and axis ", batch_axis, " of shape ", impl.shape,
                            " has size ", batch, "; there must be one length for each batch entry.");
   const Tensor packed = autograd::dense(lengths, where);
-  const core::BadIndex bad = backend_of(impl, where).check_indices(*packed.impl(), 0, time + 1);
+  const core::BadIndex bad = backend_of(impl, where, "reverse_sequence").check_indices(*packed.impl(), 0, time + 1);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": length ", bad.value, " of batch entry ", bad.position,
                            " is out of range for axis ", sequence_axis, " of shape ", impl.shape,

@@ -1,9 +1,11 @@
 // Regions that the tape runs again instead of keeping what they need.
+#include <capstan/autocast.hpp>
 #include <capstan/differentiate.hpp>
 #include <capstan/random.hpp>
 #include <capstan/tape.hpp>
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/owner.hpp"
 #include "autograd/scopes.hpp"
@@ -20,7 +22,8 @@ constexpr const char* kOp = "recompute";
 /// What the entry owns. It saves the owner, the inputs, and the tensors from outside that the function used.
 struct Recomputed {
   Function function;
-  Rng rng;  // where default_rng stood
+  Rng rng;                        // where default_rng stood
+  std::optional<DType> autocast;  // what it was
   std::size_t inputs, used;
   std::vector<Shape> shapes;  // of the results
   std::vector<DType> dtypes;
@@ -39,7 +42,8 @@ class RngFrom {
 };
 
 Tensors run_again(const Recomputed& region, const Tensors& inputs, Where where) {
-  const RngFrom as_before(region.rng);
+  const RngFrom numbers_as_before(region.rng);
+  const AutocastScope types_as_before(region.autocast.value_or(DType::float16), region.autocast.has_value(), where);
   Tensors results = autograd::checked_results(kOp, region.function(inputs), where);
   if (results.size() != region.shapes.size())
     base::fail<ShapeError>(where, kOp, ": the second run returned ", results.size(), " tensors and the first ",
@@ -112,7 +116,7 @@ Tensors recompute(const Function& function, std::span<const Tensor> inputs, Wher
   try {
     if (!autograd::listening()) return autograd::checked_results(kOp, function(given), where);
     FirstRun run = first_run(function, given, where);
-    Recomputed region{function, start, given.size(), run.used.size(), {}, {}};
+    Recomputed region{function, start, autocast_dtype(), given.size(), run.used.size(), {}, {}};
     for (const Tensor& result : run.results) {
       region.shapes.push_back(result.shape());
       region.dtypes.push_back(result.dtype());

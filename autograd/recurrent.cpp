@@ -302,7 +302,22 @@ RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const Recu
 }
 
 RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands& o, const SequenceOptions* options,
+                     Where where);
+
+/// For autocast: the fused kernels have no 16-bit types.
+RecurrentOutputs run_in_float32(const char* op, const RecurrentRule& rule, const RecurrentOperands& o,
+                                const SequenceOptions* options, Where where) {
+  const auto run_with = [&](const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wx, const Tensor& wh,
+                            const Tensor& b, const Tensor& bn, const Tensor& projection, Where at) {
+    return run(op, rule, {x, h, c, wx, wh, b, bn, projection}, options, at);
+  };
+  return autograd::raised(run_with, where, o.x, o.h, o.c, o.wx, o.wh, o.b, o.bn, o.projection);
+}
+
+RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands& o, const SequenceOptions* options,
                      Where where) {
+  if (autograd::raises(o.x, o.h, o.c, o.wx, o.wh, o.b, o.bn, o.projection)) [[unlikely]]
+    return run_in_float32(op, rule, o, options, where);
   if (options != nullptr) rule.reverse = options->reverse, rule.time_major = options->time_major;
   const Sizes sizes = Checks(op, rule, o, where)();
   const Tensor lengths = options == nullptr ? Tensor() : checked_lengths(op, o.x, options->lengths, sizes, where);

@@ -79,7 +79,7 @@ RecurrentOutputs recurrent_by_steps(const RecurrentRule& rule, const RecurrentOp
   std::vector<Tensor> running;  // [batch, 1] for every step
   if (lengths.defined()) {
     // what lies behind the ends is taken out first: it would come back as 0 * NaN
-    Tensor mask = sequence_mask(lengths, x.size(time_axis), DType::bool8, where);
+    Tensor mask = sequence_mask(lengths.to(x.device(), where), x.size(time_axis), DType::bool8, where);
     if (rule.time_major) mask = transpose(mask, 0, 1, where);
     mask = expand_dims(mask, -1, where);
     x = capstan::where(mask, x, 0, where);

@@ -124,6 +124,8 @@ Tensor question(const char* op, Reduction kind, const Tensor& x, const Axes& axe
 }  // namespace
 
 Tensor sum(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&sum, where, x, axes, options);
   const TensorImpl& impl = core::defined("sum", x, where);
   const Plan plan("sum", impl, axes, options, where);
   Tensor out = reduce_as(Reduction::sum, impl, plan, is_floating(impl.dtype) ? impl.dtype : DType::int64, where);
@@ -133,6 +135,8 @@ Tensor sum(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
 }
 
 Tensor prod(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&prod, where, x, axes, options);
   const TensorImpl& impl = core::defined("prod", x, where);
   const Plan plan("prod", impl, axes, options, where);
   Tensor out = reduce_as(Reduction::prod, impl, plan, is_floating(impl.dtype) ? impl.dtype : DType::int64, where);
@@ -143,6 +147,8 @@ Tensor prod(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
 }
 
 Tensor mean(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&mean, where, x, axes, options);
   const TensorImpl& impl = core::defined("mean", x, where);
   autograd::require_floating("mean", impl, where);
   const Plan plan("mean", impl, axes, options, where);
@@ -256,6 +262,8 @@ void softmax_replay(Replay& r, bool log) {
 }
 
 Tensor softmax_of(const char* op, bool log, const Tensor& x, int axis, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&softmax_of, where, op, log, x, axis);
   const TensorImpl& impl = core::defined(op, x, where);
   autograd::require_floating(op, impl, where);
   const int along = core::normalize_axis(op, axis, impl.rank(), where);
@@ -276,6 +284,8 @@ Tensor softmax(const Tensor& x, int axis, Where where) { return softmax_of("soft
 Tensor log_softmax(const Tensor& x, int axis, Where where) { return softmax_of("log_softmax", true, x, axis, where); }
 
 Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&logsumexp, where, x, axes, options);
   const TensorImpl& impl = core::defined("logsumexp", x, where);
   autograd::require_floating("logsumexp", impl, where);
   const Rows rows("logsumexp", x, axes, options, where);

@@ -58,6 +58,8 @@ void response_norm_replay(Replay& r) {
 }  // namespace
 
 Tensor local_response_norm(const Tensor& x, std::int64_t size, const ResponseNormOptions& options, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&local_response_norm, where, x, size, options);
   const TensorImpl& impl = core::defined(kResponseNorm, x, where);
   autograd::require_floating(kResponseNorm, impl, where);
   autograd::channels_of(kResponseNorm, impl, 3, where);
@@ -71,6 +73,8 @@ Tensor local_response_norm(const Tensor& x, std::int64_t size, const ResponseNor
 }
 
 Tensor normalize(const Tensor& x, double order, Axes axes, double epsilon, Where where) {
+  if (autograd::raises(x)) [[unlikely]]
+    return autograd::raised(&normalize, where, x, order, axes, epsilon);
   const TensorImpl& impl = core::defined("normalize", x, where);
   autograd::require_floating("normalize", impl, where);
   autograd::check_epsilon("normalize", epsilon, where);

@@ -44,7 +44,7 @@ void require_two_axes(const char* op, const TensorImpl& targets, Where where) {
 /// Throws unless each is a class. `one` is what an error calls it: "target".
 void require_classes(const char* op, const char* one, const Tensor& index, std::int64_t classes, Where where) {
   const TensorImpl& impl = *index.impl();
-  const core::BadIndex bad = core::backend_of(impl.device(), where).check_indices(impl, 0, classes);
+  const core::BadIndex bad = core::backend_of(impl.device(), where, op).check_indices(impl, 0, classes);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": ", one, " ", bad.value, " at [",
                            autograd::place_text(impl.shape, bad.position), "] is out of range for ", classes,
@@ -105,6 +105,8 @@ template <class Distribution>
 Candidates draw(const char* op, const Tensor& targets, std::int64_t count, std::int64_t range, bool unique, Rng& rng,
                 Where where) {
   core::note_start();
+  if (core::capturing() != nullptr)
+    base::fail<Error>(where, op, ": it is drawn on the host, which a captured step cannot repeat.");
   require_enough(op, count, range, unique, where);
   const Tensor index = checked_integers(op, "targets", core::defined(op, targets, where), targets, where);
   require_two_axes(op, *index.impl(), where);
@@ -266,6 +268,8 @@ Tensor accidental_hits(const Tensor& targets, const Tensor& sampled, Where where
 
 Tensor nce_loss(const Tensor& weights, const Tensor& biases, const Tensor& targets, const Tensor& inputs,
                 const NceOptions& options, Rng& rng, Where where) {
+  if (autograd::raises(weights, biases, inputs)) [[unlikely]]
+    return autograd::raised(&nce_loss, where, weights, biases, targets, inputs, options, rng);
   const Layer layer{"nce_loss", weights, biases, targets, inputs};
   const Tensor index = checked_targets(layer, where);
   const Rollback rollback;
@@ -285,6 +289,8 @@ Tensor nce_loss(const Tensor& weights, const Tensor& biases, const Tensor& targe
 
 Tensor sampled_softmax_loss(const Tensor& weights, const Tensor& biases, const Tensor& targets, const Tensor& inputs,
                             const SampledSoftmaxOptions& options, Rng& rng, Where where) {
+  if (autograd::raises(weights, biases, inputs)) [[unlikely]]
+    return autograd::raised(&sampled_softmax_loss, where, weights, biases, targets, inputs, options, rng);
   const Layer layer{"sampled_softmax_loss", weights, biases, targets, inputs};
   const Tensor index = checked_targets(layer, where);
   const Rollback rollback;

@@ -32,7 +32,7 @@ void check_segments(const char* op, const Shape& data, const Tensor& ids, std::i
   if (count < 0) base::fail<ShapeError>(where, op, ": the count is ", count, "; it must be >= 0.");
   if (data.rank() - shape.rank() + 1 > kMaxRank)
     base::fail<ShapeError>(where, op, ": the result would have more than ", kMaxRank, " axes.");
-  const core::BadIndex bad = core::backend_of(ids.device(), where).check_indices(*ids.impl(), INT64_MIN, count);
+  const core::BadIndex bad = core::backend_of(ids.device(), where, op).check_indices(*ids.impl(), INT64_MIN, count);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": segment id ", bad.value, " at [", autograd::place_text(shape, bad.position),
                            "] is out of range for a count of ", count, "; it must be below ", count, ".");

@@ -81,6 +81,8 @@ Tensor averaged(const Steps& steps, Axes axes, Where where) {
 }  // namespace
 
 Tensor sequence_loss(const Tensor& logits, const Tensor& targets, const SequenceLossOptions& options, Where where) {
+  if (autograd::raises(logits)) [[unlikely]]
+    return autograd::raised(&sequence_loss, where, logits, targets, options);
   const Rollback rollback;
   const Steps steps = steps_of("sequence_loss", logits, targets, options.weight, options.time_major, where);
   const int time = options.time_major ? 0 : 1;
@@ -92,6 +94,8 @@ Tensor sequence_loss(const Tensor& logits, const Tensor& targets, const Sequence
 
 Tensor sequence_loss_by_example(const Tensor& logits, const Tensor& targets, const ExampleLossOptions& options,
                                 Where where) {
+  if (autograd::raises(logits)) [[unlikely]]
+    return autograd::raised(&sequence_loss_by_example, where, logits, targets, options);
   const Rollback rollback;
   const Steps steps = steps_of("sequence_loss_by_example", logits, targets, options.weight, options.time_major, where);
   const int time = options.time_major ? 0 : 1;

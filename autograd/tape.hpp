@@ -93,11 +93,15 @@ inline void note(const char* op, Where where, std::initializer_list<const Tensor
   if (attended()) append_note(op, where, {inputs.begin(), inputs.size()}, {outputs.begin(), outputs.size()});
 }
 
+/// What runs in the scope of a Rollback.
+enum class Inside : std::uint8_t { operations, user_code };
+
 /// Around operations that are made of others: if an exception leaves the scope, what was recorded in it is taken back.
+/// Autocast, which decides about an operation as a whole, is off in it, unless what runs there is the user's code.
 class Log;
 class Rollback {
  public:
-  Rollback() noexcept;
+  explicit Rollback(Inside inside = Inside::operations) noexcept;
   ~Rollback();
   Rollback(const Rollback&) = delete;
   Rollback& operator=(const Rollback&) = delete;
@@ -106,6 +110,7 @@ class Rollback {
   Log* log_ = nullptr;
   std::size_t entries_ = 0, slots_ = 0;
   int exceptions_ = 0;
+  DType autocast_ = DType::float32;  // that was on
 };
 
 struct Entry;

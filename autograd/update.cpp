@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <tuple>
 
+#include "autograd/lists.hpp"
 #include "autograd/places.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
 
 namespace capstan {
@@ -81,8 +83,12 @@ struct Ready {
 };
 
 /// A gradient that lies among what the step changes is copied: it is to be read as it was before.
-Ready make_ready(const Tensor& gradient, bool changes, Where where) {
-  if (has_row_slices(gradient)) return {{}, coalesce(row_slices(gradient, where), where)};
+Ready make_ready(const ParameterUpdate& update, bool changes, Where where) {
+  const Tensor& gradient = update.gradient;
+  // to find each row once takes the host; a GPU would rather add zeros
+  const bool rows = update.lazy || gradient.impl()->device().kind == DeviceKind::cpu;
+  if (has_row_slices(gradient) && rows) return {{}, coalesce(row_slices(gradient, where), where)};
+  if (has_row_slices(gradient)) return {autograd::values_once(gradient, where), {}};
   if (changes) return {autograd::fresh_copy(gradient, gradient.impl()->dtype, where), {}};
   return {autograd::dense(gradient, where), {}};
 }
@@ -97,22 +103,57 @@ std::vector<const core::Storage*> storages_of(std::span<const ParameterUpdate> u
   return all;
 }
 
-void run(const ParameterUpdate& update, const Ready& ready, Where where) {
-  TensorImpl& p = *update.parameter.impl();
-  TensorImpl* states[kMostStates] = {};
+/// The rule and the tensors that it changes, as one number: what a captured step holds besides the numbers.
+std::uint64_t change_of(const ParameterUpdate& update) {
+  constexpr std::uint64_t kFactor = 0x100000001B3;  // FNV-1a's
   const int count = states_of(update.rule);
-  for (int k = 0; k < count; ++k) states[k] = update.states[k].impl();
-  const core::Backend& backend = autograd::backend_of(p, where);
-  if (ready.dense.defined()) {
-    backend.optimizer_step(update.rule, p, *ready.dense.impl(), states[0], states[1], states[2], update.numbers);
-  } else {
-    const bool touched = update.rule != UpdateRule::lamb && (update.lazy || rests(update.rule, update.numbers));
-    backend.optimizer_rows(update.rule, p, *ready.rows.indices.impl(), *ready.rows.values.impl(), states[0], states[1],
-                           states[2], update.numbers, touched);
+  std::uint64_t result = static_cast<std::uint64_t>(update.rule) * kFactor;
+  for (int k = -1; k < count; ++k) {
+    const Tensor& x = k < 0 ? update.parameter : update.states[k];
+    result = (result ^ reinterpret_cast<std::uintptr_t>(x.impl()->data)) * kFactor;
   }
-  core::note_write(p, where);
-  for (int k = 0; k < count; ++k) core::note_write(*states[k], where);
+  return result;
 }
+
+/// Steps of whole parameters are collected and go to the device together.
+class Steps {
+ public:
+  explicit Steps(std::size_t most) { steps_.reserve(most); }
+
+  void add(const ParameterUpdate& update, const Ready& ready, Where where) {
+    TensorImpl& p = *update.parameter.impl();
+    TensorImpl* states[kMostStates] = {};
+    const int count = states_of(update.rule);
+    for (int k = 0; k < count; ++k) states[k] = update.states[k].impl();
+    if (ready.dense.defined()) {
+      core::Capturing* const step = core::capturing();
+      const bool as_before = before_ != nullptr && before_->group == update.group;
+      before_ = &update;
+      const UpdateNumbers* replayed =
+          step != nullptr ? step->numbers(update.numbers, as_before, change_of(update)) : nullptr;
+      steps_.push_back(
+          {update.rule, p, *ready.dense.impl(), states[0], states[1], states[2], update.numbers, replayed});
+    } else {
+      const bool touched = update.rule != UpdateRule::lamb && (update.lazy || rests(update.rule, update.numbers));
+      autograd::backend_of(p, where).optimizer_rows(update.rule, p, *ready.rows.indices.impl(),
+                                                    *ready.rows.values.impl(), states[0], states[1], states[2],
+                                                    update.numbers, touched);
+    }
+    core::note_write(p, where);
+    for (int k = 0; k < count; ++k) core::note_write(*states[k], where);
+  }
+  void run(Where where) {
+    // parameters of one device side by side, in their order
+    for (std::size_t begin = 0, end = 0; begin < steps_.size(); begin = end) {
+      while (end < steps_.size() && steps_[end].p.device() == steps_[begin].p.device()) ++end;
+      autograd::backend_of(steps_[begin].p, where).optimizer_steps(steps_.data() + begin, end - begin);
+    }
+  }
+
+ private:
+  std::vector<core::OptimizerStep> steps_;
+  const ParameterUpdate* before_ = nullptr;  // that was added last
+};
 
 /// The bytes of a parameter. One without elements has a place of its own.
 struct Place {
@@ -140,6 +181,34 @@ std::pair<std::size_t, std::size_t> overlapping(std::vector<Place> places) {
   return found;
 }
 
+/// While a captured step is replayed its kernels are there already, and only the numbers are new.
+bool replace_numbers(std::span<const ParameterUpdate> updates) {
+  const core::DeviceRuntime* gpu = core::cuda_runtime();
+  if (gpu == nullptr || !gpu->replaying()) return false;
+  for (const ParameterUpdate& update : updates)
+    if (update.gradient.defined()) gpu->replace_numbers(update.numbers, change_of(update));
+  return true;
+}
+
+/// The host runs a captured step once, so that what it changes itself would not change in replays.
+void require_no_host_part(const char* name, std::span<const ParameterUpdate> updates, Where where) {
+  if (core::capturing() == nullptr) return;
+  for (std::size_t i = 0; i < updates.size(); ++i)
+    if (updates[i].gradient.defined() && updates[i].parameter.impl()->device().kind == DeviceKind::cpu)
+      base::fail<Error>(where, name, ": parameter ", i,
+                        " is on the cpu, where a replay of the captured step would not change it; move it to the GPU.");
+}
+
+/// What a GPU has found wrong, before parameters change: the one place in a step that waits, and only with numbers
+/// being checked.
+void look_at_reports(std::span<const ParameterUpdate> updates, Where where) {
+  if (!core::watched(core::kWatchResults) || core::capturing() != nullptr) return;
+  for (const ParameterUpdate& update : updates) {
+    if (!update.gradient.defined() || update.parameter.impl()->device().kind == DeviceKind::cpu) continue;
+    return core::cuda_runtime()->throw_reports(update.parameter.impl()->device(), where);
+  }
+}
+
 /// One report for all parameters, and for what is kept of each.
 void tell(const char* op, std::span<const ParameterUpdate> updates, Where where) {
   if (!autograd::attended()) return;
@@ -159,16 +228,21 @@ void tell(const char* op, std::span<const ParameterUpdate> updates, Where where)
 void apply_updates(const char* name, std::span<const ParameterUpdate> updates, Where where) {
   for (std::size_t i = 0; i < updates.size(); ++i)
     if (updates[i].gradient.defined()) check_update(name, i, updates[i], where);
+  if (replace_numbers(updates)) return;
+  require_no_host_part(name, updates, where);
+  look_at_reports(updates, where);
   const std::vector<const core::Storage*> changing = storages_of(updates);
   std::vector<Ready> ready(updates.size());  // whatever can fail happens before the first parameter changes
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Tensor& gradient = updates[i].gradient;
     if (!gradient.defined()) continue;
     const bool changes = std::binary_search(changing.begin(), changing.end(), gradient.impl()->storage);
-    ready[i] = make_ready(gradient, changes, where);
+    ready[i] = make_ready(updates[i], changes, where);
   }
+  Steps steps(updates.size());
   for (std::size_t i = 0; i < updates.size(); ++i)
-    if (updates[i].gradient.defined()) run(updates[i], ready[i], where);
+    if (updates[i].gradient.defined()) steps.add(updates[i], ready[i], where);
+  steps.run(where);
   tell(name, updates, where);
 }
 

@@ -39,7 +39,7 @@ Tensor Maxout::operator()(const Tensor& x, Where where) const { return maxout(x,
 PRelu::PRelu(const PReluOptions& options, Rng& rng, Where where) {
   if (options.channels < 1)
     base::fail<ShapeError>(where, "PRelu: ", options.channels, " channels were asked for; the count must be >= 1.");
-  weight = Parameter(options.weight_init(Shape({options.channels}, where), rng, {options.dtype, cpu()}, where), where);
+  weight = Parameter(options.weight_init(Shape({options.channels}, where), rng, {options.dtype}, where), where);
 }
 
 Tensor PRelu::operator()(const Tensor& x, Where where) const { return prelu(x, weight, where); }

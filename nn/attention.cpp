@@ -55,7 +55,7 @@ MultiheadAttention::MultiheadAttention(const MultiheadAttentionOptions& options,
   if (!options.add_bias_kv) return;
   const Fans fans{static_cast<double>(options.embed), static_cast<double>(options.embed)};
   const Initializer start = init::glorot_normal();
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   bias_key = Parameter(start(Shape({options.embed}, where), fans, rng, type, where), where);
   bias_value = Parameter(start(Shape({options.embed}, where), fans, rng, type, where), where);
 }
@@ -250,7 +250,7 @@ Tensor PositionalEncoding::operator()(const Tensor& x, Where where) const {
 PositionEmbedding::PositionEmbedding(const PositionEmbeddingOptions& options, Rng& rng, Where where) {
   check_table("PositionEmbedding", options.length, options.features, where);
   const Shape shape({options.length, options.features}, where);
-  weight = Parameter(options.weight_init(shape, rng, {options.dtype, cpu()}, where), where);
+  weight = Parameter(options.weight_init(shape, rng, {options.dtype}, where), where);
 }
 
 Tensor PositionEmbedding::operator()(const Tensor& x, Where where) const {

@@ -33,7 +33,7 @@ void check_pairs(const TokenLists& sources, const TokenLists& targets, Where whe
 /// Sequences after all checks.
 PaddedTokens padded(const TokenLists& sequences, std::int64_t length, std::int64_t pad, Where where) {
   const auto batch = static_cast<std::int64_t>(sequences.size());
-  Tensor tokens = full(Shape({batch, length}, where), pad, {.dtype = DType::int64}, where);
+  Tensor tokens = full(Shape({batch, length}, where), pad, {.dtype = DType::int64, .device = cpu()}, where);
   const std::span<std::int64_t> all = tokens.mutable_span<std::int64_t>(where);
   Tokens lengths;
   for (std::size_t row = 0; row < sequences.size(); ++row) {
@@ -41,7 +41,7 @@ PaddedTokens padded(const TokenLists& sequences, std::int64_t length, std::int64
               all.begin() + static_cast<std::ptrdiff_t>(row) * static_cast<std::ptrdiff_t>(length));
     lengths.push_back(length_of(sequences[row]));
   }
-  return {std::move(tokens), from_vector(lengths, where)};
+  return {tokens.to(default_device(), where), from_vector(lengths, where)};
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <capstan/tape.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 namespace {
@@ -65,14 +66,14 @@ struct Maker {
   Where where;
 
   Parameter operator()(const Initializer& init, std::initializer_list<std::int64_t> sizes) const {
-    return Parameter(init(Shape(sizes, where), rng, {dtype, cpu()}, where), where);
+    return Parameter(init(Shape(sizes, where), rng, {dtype}, where), where);
   }
 
   /// A vector of which `count` elements from `first` on start `more` higher.
   Parameter raised(const Initializer& init, std::int64_t size, std::int64_t first, std::int64_t count,
                    double more) const {
     const NoGrad off;
-    Tensor start = init(Shape({size}, where), rng, {dtype, cpu()}, where);
+    Tensor start = init(Shape({size}, where), rng, {dtype}, where);
     if (more != 0) {
       Tensor part = narrow(start, 0, first, count, where);
       part.assign(add(part, more, where), where);
@@ -106,7 +107,7 @@ struct Part {
 void check_type(const char* cell, const char* kind, const char* name, const Tensor& tensor, const Tensor& wx,
                 Where where) {
   if (!tensor.defined()) base::fail<Error>(where, cell, ": ", kind, name, " is undefined; give it a value first.");
-  if (tensor.dtype() != wx.dtype(where))
+  if (!types_fit(tensor.dtype(), wx.dtype(where)))
     base::fail<DTypeError>(where, cell, ": ", kind, name, " is ", tensor.dtype(), " and wx ", wx.dtype(),
                            "; all must have one type.");
 }

@@ -68,7 +68,7 @@ Fans kernel_fans(std::int64_t in, std::int64_t out, const Sizes& kernel, int axe
 template <class Options>
 Parameter make_bias(const Options& o, std::int64_t channels, Rng& rng, Where where) {
   if (!o.bias) return {};
-  return Parameter(o.bias_init(Shape({channels}), rng, {o.dtype, cpu()}, where), where);
+  return Parameter(o.bias_init(Shape({channels}), rng, {o.dtype}, where), where);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ Conv<kAxes>::Conv(const ConvLayerOptions& o, Rng& rng, Where where)
   check_settings(layer, o, kAxes, where);
   const Shape shape = kernel_shape(o.out, o.in / o.groups, o.kernel, kAxes, where);
   const Fans fans = kernel_fans(o.in / o.groups, o.out / o.groups, o.kernel, kAxes);
-  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype, cpu()}, where), where);
+  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype}, where), where);
   bias = make_bias(o, o.out, rng, where);
 }
 
@@ -101,7 +101,7 @@ ConvTranspose<kAxes>::ConvTranspose(const ConvTransposeLayerOptions& o, Rng& rng
   check_each(layer, "output padding", o.output_padding, kAxes, 0, where);
   const Shape shape = kernel_shape(o.in, o.out / o.groups, o.kernel, kAxes, where);
   const Fans fans = kernel_fans(o.in / o.groups, o.out / o.groups, o.kernel, kAxes);
-  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype, cpu()}, where), where);
+  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype}, where), where);
   bias = make_bias(o, o.out, rng, where);
 }
 
@@ -132,7 +132,7 @@ DepthwiseConv2d::DepthwiseConv2d(const DepthwiseConv2dOptions& o, Rng& rng, Wher
   check_settings(layer, o, 2, where);
   const Shape shape = kernel_shape(out, 1, o.kernel, 2, where);
   const Fans fans = kernel_fans(1, o.multiplier, o.kernel, 2);
-  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype, cpu()}, where), where);
+  weight = Parameter(o.weight_init(shape, fans, rng, {o.dtype}, where), where);
   bias = make_bias(o, out, rng, where);
 }
 
@@ -146,7 +146,7 @@ SeparableConv2d::SeparableConv2d(const SeparableConv2dOptions& o, Rng& rng, Wher
   check_channels(layer, o.in, o.out, 1, where);
   const std::int64_t middle = multiplied(layer, o.in, o.multiplier, where);
   check_settings(layer, o, 2, where);
-  const TensorOptions type{o.dtype, cpu()};
+  const TensorOptions type{o.dtype};
   const Shape deep = kernel_shape(middle, 1, o.kernel, 2, where), mixing = kernel_shape(o.out, middle, 1, 2, where);
   const Fans fans = kernel_fans(1, o.multiplier, o.kernel, 2);
   depthwise = Parameter(o.weight_init(deep, fans, rng, type, where), where);

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
+#include <utility>
 
+#include <capstan/capture.hpp>
 #include <capstan/ops/lists.hpp>
 #include <capstan/tape.hpp>
 
@@ -76,10 +79,25 @@ void Ema::update(Where where) {
   const double decay = options_.warm_up ? std::min(options_.decay, (1 + n) / (10 + n)) : options_.decay;
   const double remaining = remaining_ * decay;
   // the debiased average itself: with weights w = 1 - decay and total weight 1 - remaining, no division is left to do
+  if (capstan::detail::capturing() && (options_.warm_up || options_.equal || options_.debias))
+    base::fail<Error>(where,
+                      "Ema::update: a captured step repeats the weight of one update; with warm_up, equal or debias, "
+                      "update outside of it.");
   const double weight = options_.equal ? 1 / n : options_.debias ? (1 - decay) / (1 - remaining) : 1 - decay;
   blend_each(averages_, parameters_, weight, where);
-  remaining_ = remaining;
-  ++updates_;
+  const auto count = [this, decay] {
+    remaining_ *= decay;
+    ++updates_;
+  };
+  if (capstan::detail::capturing()) {
+    const auto again = [this, count, where] {
+      require_no_swap("update", where);
+      count();
+    };
+    capstan::detail::at_replay(
+        again, [this, before = std::pair(remaining_, updates_)] { std::tie(remaining_, updates_) = before; });
+  }
+  count();
 }
 
 Ema::Swap Ema::swap(Where where) {

@@ -18,7 +18,7 @@ Parameter make_table(const char* name, const Options& o, Rng& rng, Where where) 
     base::fail<Error>(where, name, ": max_norm is ", *o.max_norm, "; it must be above 0.");
   if (o.max_norm && !(o.norm > 0))
     base::fail<Error>(where, name, ": the order of the norm is ", o.norm, "; it must be above 0.");
-  Parameter table(o.weight_init(Shape({count, o.size}, where), rng, {o.dtype, cpu()}, where), where);
+  Parameter table(o.weight_init(Shape({count, o.size}, where), rng, {o.dtype}, where), where);
   if (o.padding_index) table.index_put({*o.padding_index}, 0, {}, where);
   return table;
 }

@@ -11,7 +11,7 @@ Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& o
   if (inputs < 1 || outputs < 1)
     base::fail<ShapeError>(where, "Linear: ", inputs, " inputs and ", outputs,
                            " outputs were asked for; both must be >= 1.");
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   weight = Parameter(options.weight_init(Shape({inputs, outputs}, where), rng, type, where), where);
   if (options.bias) bias = Parameter(options.bias_init(Shape({outputs}, where), rng, type, where), where);
 }
@@ -23,7 +23,7 @@ Bilinear::Bilinear(const BilinearOptions& options, Rng& rng, Where where) {
   if (in1 < 1 || in2 < 1 || out < 1)
     base::fail<ShapeError>(where, "Bilinear: ", in1, " and ", in2, " inputs and ", out,
                            " outputs were asked for; all must be >= 1.");
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   const Fans fans{static_cast<double>(in1) * static_cast<double>(in2), static_cast<double>(out)};
   weight = Parameter(options.weight_init(Shape({out, in1, in2}, where), fans, rng, type, where), where);
   if (options.bias) bias = Parameter(options.bias_init(Shape({out}, where), rng, type, where), where);

@@ -147,7 +147,7 @@ BahdanauAttention::BahdanauAttention(const BahdanauAttentionOptions& options, Rn
   if (units < 1)
     base::fail<ShapeError>(where, "BahdanauAttention: ", units, " units were asked for; one is the least.");
   static_cast<void>(Shape({options.query, heads, units}, where));  // heads * units does not overflow
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   const Shape of_query({options.query, heads * units}, where), of_memory({options.memory, heads * units}, where);
   const Shape of_units({heads, units}, where);
   const double size = static_cast<double>(units);
@@ -200,7 +200,7 @@ LuongAttention::LuongAttention(const LuongAttentionOptions& options, Rng& rng, W
   if (!weighted && heads_ > 1)
     base::fail<Error>(where, "LuongAttention: ", heads_,
                       " heads were asked for; those of LuongScore::dot, which has no weights, would all be the same.");
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   if (weighted) {
     static_cast<void>(Shape({memory_, heads_, query_}, where));  // heads_ * query_ does not overflow
     const Shape of_weight({memory_, heads_ * query_}, where);
@@ -282,7 +282,7 @@ AttentionLayer::AttentionLayer(const AttentionCellOptions& options, CellSizes ce
   if (__builtin_add_overflow(rows, context, &rows))
     base::fail<ShapeError>(where, kCell, ": an output and a context of ", context,
                            " features are 2^63 features or more.");
-  const TensorOptions type{options.dtype, cpu()};
+  const TensorOptions type{options.dtype};
   weight = Parameter(options.weight_init(Shape({rows, features_}, where), rng, type, where), where);
   if (options.bias) bias = Parameter(options.bias_init(Shape({features_}, where), rng, type, where), where);
 }

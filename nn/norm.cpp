@@ -36,7 +36,7 @@ void check_momentum(const char* layer, const std::optional<double>& momentum, Wh
 /// A parameter, or none.
 Parameter parameter(bool wanted, const Initializer& init, const Shape& shape, DType dtype, Rng& rng, Where where) {
   if (!wanted) return {};
-  return Parameter(init(shape, rng, {dtype, cpu()}, where), where);
+  return Parameter(init(shape, rng, {dtype}, where), where);
 }
 
 /// The 16-bit types are computed with in float32.
@@ -66,9 +66,9 @@ struct Running {
   Buffer &mean, &var, &count;
 
   void start(std::int64_t channels, DType dtype, Where where) const {
-    const TensorOptions type{statistics_type(dtype), cpu()};
+    const TensorOptions type{statistics_type(dtype)};
     Buffer zero(zeros(Shape({channels}), type, where), where), one(ones(Shape({channels}), type, where), where);
-    Buffer none(zeros(Shape(), {DType::int64, cpu()}, where), where);
+    Buffer none(zeros(Shape(), {DType::int64}, where), where);
     mean = std::move(zero);
     var = std::move(one);
     count = std::move(none);

@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
+#include <capstan/capture.hpp>
 #include <capstan/create.hpp>
 #include <capstan/tape.hpp>
 
@@ -85,6 +88,12 @@ void Optimizer::apply(std::span<const Tensor> gradients, Where where) {
   Step scope(*this, where);
   step(gradients, where);
   scope.finish();
+  if (!capstan::detail::capturing()) return;
+  // a replay computes the step's numbers anew: rates, schedules and corrections go on. Gradients stand for their shapes
+  std::vector<Tensor> same_shapes;
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    same_shapes.push_back(gradients[i].defined() ? parameters_[i] : Tensor());
+  capstan::detail::at_replay([this, same_shapes, where] { apply(same_shapes, where); }, [this] { --steps_; });
 }
 
 // --- rates ---
@@ -195,9 +204,17 @@ void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
     for (int k = 0; k < kMostStates && now.states[k] != nullptr; ++k) update.states[k] = *find(slot, now.states[k]);
     update.numbers = now.numbers;
     update.lazy = now.lazy;
+    update.group = static_cast<std::int64_t>(group_of(i));
     carried[i] = now.carried;
   }
   apply_updates(name(), updates, where);
+  if (capstan::detail::capturing()) {
+    std::vector<std::pair<std::int64_t, double>> before;
+    for (const Slot& slot : slots_) before.emplace_back(slot.steps, slot.carried);
+    capstan::detail::at_replay({}, [this, before] {
+      for (std::size_t i = 0; i < before.size(); ++i) std::tie(slots_[i].steps, slots_[i].carried) = before[i];
+    });
+  }
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     ++slots_[i].steps;

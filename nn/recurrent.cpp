@@ -10,6 +10,7 @@
 #include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
@@ -67,7 +68,7 @@ detail::RecurrentPlan plan_of(const Options& o) {
 
 template <class Options>
 RecurrentDirection direction_of(const Options& o, std::int64_t inputs, Rng& rng, Where where) {
-  const TensorOptions type{o.dtype, cpu()};
+  const TensorOptions type{o.dtype};
   const std::int64_t columns = kBlocks<Options> * o.hidden;
   RecurrentDirection d;
   d.wx = Parameter(o.input_init(Shape({inputs, columns}, where), rng, type, where), where);
@@ -142,7 +143,7 @@ struct Call {
     if (x.rank() != 3 || x.size(2) != plan.inputs)
       base::fail<ShapeError>(where, layer, ": the input is ", x.shape(), "; it must be ",
                              time_major ? "[time, batch, " : "[batch, time, ", plan.inputs, "].");
-    if (const DType own = first_weight().dtype(where); x.dtype() != own)
+    if (const DType own = first_weight().dtype(where); !types_fit(x.dtype(), own))
       base::fail<DTypeError>(where, layer, ": the input is ", x.dtype(), " and the weights ", own,
                              "; all must have one type.");
     return detail::check_unroll(layer, x, lengths, time_major, where).batch;
@@ -156,7 +157,7 @@ struct Call {
       base::fail<ShapeError>(where, layer, ": ", name, " of the initial state is ", state.shape(),
                              "; with an input of ", x.shape(), " it must be ", expected,
                              ", [layers * directions, batch, units].");
-    if (const DType own = first_weight().dtype(where); state.dtype() != own)
+    if (const DType own = first_weight().dtype(where); !types_fit(state.dtype(), own))
       base::fail<DTypeError>(where, layer, ": ", name, " of the initial state is ", state.dtype(), " and the weights ",
                              own, "; all must have one type.");
   }

@@ -336,7 +336,8 @@ void check_gradient_counts(const Tensor& x, const std::vector<Index>& indices, c
 
 }  // namespace
 
-TEST_CASE("random mixes of index tensors, masks, integers, ranges and new axes follow NumPy's rules", "[index]") {
+TEST_CASE("random mixes of index tensors, masks, integers, ranges and new axes follow NumPy's rules",
+          "[index][errors]") {
   Dice dice(20240607);
   int ran = 0, with_tensors = 0;
   for (int round = 0; round < 6000; ++round) {

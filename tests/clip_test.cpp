@@ -87,7 +87,7 @@ TEST_CASE("clipping by the global norm scales all tensors alike", "[clip]") {
   CHECK(a.version() == 0);
 }
 
-TEST_CASE("gradients within the limit come back as they are", "[clip]") {
+TEST_CASE("gradients within the limit come back as they are", "[clip][host]") {
   const Tensor a = {3.0, 0.0}, b = {4.0};
   for (const double limit : {5.0, 6.0, kInfinity}) {
     const optim::ClippedGradients result = optim::clip_by_global_norm({a, b}, limit);
@@ -189,7 +189,7 @@ TEST_CASE("16-bit gradients are scaled in float32 and rounded once", "[clip][hal
   }
 }
 
-TEST_CASE("row slices count with each row once, and stay slices", "[clip][sparse]") {
+TEST_CASE("row slices count with each row once, and stay slices", "[clip][sparse][host]") {
   for (const DType dtype : {DType::float32, DType::float64}) {
     const double allowed = dtype == DType::float64 ? tolerance::roundings64 : tolerance::roundings32;
     const Tensor other = Tensor{1.0, -1.0}.to(dtype);

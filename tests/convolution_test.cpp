@@ -236,7 +236,7 @@ TEST_CASE("kernels of three and five columns agree with plain loops where six pr
   }
 }
 
-TEST_CASE("minimal filtering rounds no worse than one and a half times the plain sum", "[convolution]") {
+TEST_CASE("minimal filtering rounds no worse than one and a half times the plain sum", "[convolution][host]") {
   for (const std::int64_t kernel : {3, 5}) {
     const Tensor x = random_in(-1, 1, {2, 64, 24, 24}, DType::float32, 1);
     const Tensor w = random_in(-1, 1, {32, 64, kernel, kernel}, DType::float32, 2);

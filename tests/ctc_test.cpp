@@ -173,7 +173,8 @@ TEST_CASE("what stands behind the end of an input or of its labels reaches nothi
       CHECK(same(where(inside, 0, g), zeros_like(g)));
       CHECK(all_of(isfinite(g)).item<bool>());
       const Tensor g2 = second_gradient(dirty, poisoned);
-      CHECK(same(g2, second_gradient(clean, batch.logs)));
+      CHECK(
+          close(g2, second_gradient(clean, batch.logs), tolerance::roundings64));  // on a GPU sums have no fixed order
       CHECK(all_of(isfinite(g2)).item<bool>());
     }
 }

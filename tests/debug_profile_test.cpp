@@ -47,7 +47,7 @@ class TemporaryPath {
 
 using Json = nlohmann::json;
 
-/// The events of a trace, by their kind ("X": operations, "C": counters, "M": names).
+/// The host's events of a trace, by their kind ("X": operations, "C": counters, "M": names).
 std::vector<Json> events_of(const debug::Profiler& profiler, const std::string& kind,
                             const debug::MemoryTimeline* memory = nullptr) {
   const TemporaryPath target("capstan_profile_test.json.");
@@ -56,7 +56,7 @@ std::vector<Json> events_of(const debug::Profiler& profiler, const std::string& 
   const Json document = Json::parse(in);
   std::vector<Json> events;
   for (const Json& event : document.at("traceEvents"))
-    if (event.at("ph").get<std::string>() == kind) events.push_back(event);
+    if (event.at("ph").get<std::string>() == kind && event.at("pid").get<int>() == 1) events.push_back(event);
   return events;
 }
 

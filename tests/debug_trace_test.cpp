@@ -53,7 +53,7 @@ bool is_line(const std::string& line, const std::string& before, int at, const s
 
 }  // namespace
 
-TEST_CASE("a traced line has name, shapes, type, device, time and place", "[debug]") {
+TEST_CASE("a traced line has name, shapes, type, device, time and place", "[debug][host]") {
   const Tensor a = zeros({2, 3}), b = zeros({3, 4}, {.dtype = DType::float64}).to(DType::float32);
   const Trace trace;
   const int line = __LINE__ + 1;
@@ -68,7 +68,7 @@ TEST_CASE("a traced line has name, shapes, type, device, time and place", "[debu
   CHECK(is_line(lines[2], "greater  [2, 3] [] -> [2, 3]  bool cpu  ", line + 2));
 }
 
-TEST_CASE("replays are traced as backward, with the gradients that come in and go out", "[debug][tape]") {
+TEST_CASE("replays are traced as backward, with the gradients that come in and go out", "[debug][tape][host]") {
   const Tensor x = ones({2, 3}), w = ones({3, 4});
   GradientTape tape;
   tape.watch({x, w});
@@ -238,7 +238,7 @@ TEST_CASE("operations report under their own names", "[debug]") {
   }
 }
 
-TEST_CASE("an operation with several results, or that fills what it makes, is one line", "[debug]") {
+TEST_CASE("an operation with several results, or that fills what it makes, is one line", "[debug][host]") {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 5.0f}}, integers = {3, 1};
   const struct {
     const char* name;

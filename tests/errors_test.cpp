@@ -121,7 +121,7 @@ TEST_CASE("an undefined tensor is refused by name", "[errors]") {
   CHECK(to_string(none) == "undefined tensor");
 }
 
-TEST_CASE("single values and raw memory are given out only as what they are", "[errors]") {
+TEST_CASE("single values and raw memory are given out only as what they are", "[errors][host]") {
   Tensor x = {{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}};
   const Tensor one(1.0f), turned = transpose(x);
   const Unchanged before(x);

@@ -170,7 +170,7 @@ TEST_CASE("gradients flow through 16-bit types and casts between them", "[half]"
   }
 }
 
-TEST_CASE("16-bit numbers print with the fewest digits that tell them apart", "[half]") {
+TEST_CASE("16-bit numbers print with the fewest digits that tell them apart", "[half][host]") {
   CHECK(to_string(Tensor{0.1f, 1.5f, -2.0f}.to(DType::float16)) == "[ 0.1  1.5 -2. ]\n[3] float16 cpu");
   CHECK(to_string(Tensor{0.1f, 50.5f}.to(DType::bfloat16)) == "[ 0.1 50.5]\n[2] bfloat16 cpu");
   // numpy 2.4: where all get as many digits as one of them needs, those are the digits that follow

@@ -154,7 +154,7 @@ TEST_CASE("an IDX file without sizes is one value, and sizes of zero give no ele
   CHECK(read_file(header(0x0D, {0, 3})).shape() == cs::Shape{0, 3});
 }
 
-TEST_CASE("an IDX file far larger than the reader's buffers is read whole", "[io][idx]") {
+TEST_CASE("an IDX file far larger than the reader's buffers is read whole", "[io][idx][host]") {
   constexpr std::uint32_t count = 300007;  // 1.2 MB: not a multiple of any buffer
   Bytes bytes = header(0x0C, {count});
   for (std::uint32_t i = 0; i < count; ++i) append(bytes, i * 2654435761u, 4);
@@ -268,7 +268,7 @@ TEST_CASE("anything but another gzip stream after a gzip stream is an error", "[
   CHECK(starts_with(message_of(joined(packed, {0x1f, 0x8b})), "the gzip stream is cut short at offset "));
 }
 
-TEST_CASE("the four MNIST files hold what their publisher says", "[io][idx][mnist]") {
+TEST_CASE("the four MNIST files hold what their publisher says", "[io][idx][mnist][host]") {
   const std::string folder = std::string(CAPSTAN_SHARED) + "/data/mnist/";
   if (!std::filesystem::exists(folder + "train-images-idx3-ubyte.gz")) {
     WARN("the MNIST files are not there: this case checked nothing");

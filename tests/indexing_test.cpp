@@ -136,7 +136,7 @@ TEST_CASE("gather takes every type of element", "[index]") {
     CHECK(same(gather(from_doubles({0, 1, 1, 0}, {4}, type), Tensor{3, 1}), from_doubles({0, 1}, {2}, type)));
 }
 
-TEST_CASE("gather of nothing gives nothing", "[index]") {
+TEST_CASE("gather of nothing gives nothing", "[index][errors]") {
   const Tensor none = zeros({0}, {.dtype = DType::int64});
   CHECK(gather(zeros({3, 2}), none).shape() == Shape{0, 2});
   CHECK(gather(zeros({3, 2}), none, 1).shape() == Shape{3, 0});

@@ -11,7 +11,7 @@
 using namespace capstan;
 using namespace tests;
 
-TEST_CASE("a tensor is an xtensor expression without a copy", "[interop]") {
+TEST_CASE("a tensor is an xtensor expression without a copy", "[interop][host]") {
   const Tensor x = {{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}};
   const std::uint32_t version = x.version();
   const auto seen = interop::view<float>(x);
@@ -24,7 +24,7 @@ TEST_CASE("a tensor is an xtensor expression without a copy", "[interop]") {
   CHECK(x.version() == version);  // looking is no write
 }
 
-TEST_CASE("strides of a view carry over", "[interop]") {
+TEST_CASE("strides of a view carry over", "[interop][host]") {
   const Tensor x = {{1.0, 2.0, 3.0}, {4.0, 5.0, 6.0}};
   const Tensor turned = transpose(x), column = x.index({all, 1}), block = x.index({range(0, 2), range(1, 3)});
   const auto seen = interop::view<double>(turned);
@@ -41,14 +41,14 @@ TEST_CASE("strides of a view carry over", "[interop]") {
   CHECK(xt::sum(interop::view<double>(stretched))() == 9);
 }
 
-TEST_CASE("every element type, no axes and no elements can be viewed", "[interop]") {
+TEST_CASE("every element type, no axes and no elements can be viewed", "[interop][host]") {
   CHECK(interop::view<std::int32_t>(Tensor{1, 2})(1) == 2);
   CHECK(interop::view<std::int64_t>(arange(3))(2) == 2);
   CHECK(interop::view<double>(Tensor(2.5))() == 2.5);
   CHECK(interop::view<float>(zeros({0, 3})).size() == 0u);
 }
 
-TEST_CASE("writing through a mutable view writes into the tensor, and counts", "[interop]") {
+TEST_CASE("writing through a mutable view writes into the tensor, and counts", "[interop][host]") {
   Tensor x = zeros({2, 2});
   Tensor turned = transpose(x);
   const std::uint32_t version = x.version();
@@ -64,7 +64,7 @@ TEST_CASE("writing through a mutable view writes into the tensor, and counts", "
   CHECK(same(x, {{1.0f, 1.0f}, {15.0f, 1.0f}}));
 }
 
-TEST_CASE("a tape notices what was written through a mutable view", "[interop][tape]") {
+TEST_CASE("a tape notices what was written through a mutable view", "[interop][tape][host]") {
   Tensor x = {1.0f, 2.0f};
   GradientTape tape;
   tape.watch(x);
@@ -73,7 +73,7 @@ TEST_CASE("a tape notices what was written through a mutable view", "[interop][t
   CHECK_THROWS_AS(tape.gradient(y, x), TapeError);
 }
 
-TEST_CASE("an xtensor array is taken over without a copy", "[interop]") {
+TEST_CASE("an xtensor array is taken over without a copy", "[interop][host]") {
   xt::xarray<double> array = {{1.0, 2.0}, {3.0, 4.0}};
   const double* elements = array.data();
   Tensor row;
@@ -86,7 +86,7 @@ TEST_CASE("an xtensor array is taken over without a copy", "[interop]") {
   CHECK(same(row, {3.0, 4.0}));  // the memory lives as long as a view of it
 }
 
-TEST_CASE("any xtensor expression can be evaluated into a tensor", "[interop]") {
+TEST_CASE("any xtensor expression can be evaluated into a tensor", "[interop][host]") {
   const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
   const auto seen = interop::view<double>(x);
   CHECK(same(interop::copy(seen * 2.0 + 1.0), {{3.0, 5.0}, {7.0, 9.0}}));
@@ -97,7 +97,7 @@ TEST_CASE("any xtensor expression can be evaluated into a tensor", "[interop]") 
   CHECK(same(copied, x));
 }
 
-TEST_CASE("what xtensor cannot express is refused", "[interop]") {
+TEST_CASE("what xtensor cannot express is refused", "[interop][host]") {
   const Tensor x = {1.0f, 2.0f, 3.0f};
   CHECK_THROWS_AS(interop::view<double>(x), DTypeError);
   CHECK_THROWS_AS(interop::view<float>(x.index({from(-1, -1)})), ShapeError);  // a negative stride

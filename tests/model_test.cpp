@@ -380,7 +380,7 @@ TEST_CASE("a clone shares within itself what the model shares, and nothing with 
 TEST_CASE("a model on its device already is left alone", "[nn][model]") {
   Net net;
   const std::vector<NamedTensor> before = nn::named_state(net);
-  nn::move_to(net, cpu());
+  nn::move_to(net, default_device());
   nn::cast(net, DType::float32);
   const std::vector<NamedTensor> after = nn::named_state(net);
   for (std::size_t i = 0; i < before.size(); ++i) CHECK(after[i].value.is_same(before[i].value));

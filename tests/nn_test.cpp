@@ -155,7 +155,7 @@ TEST_CASE("a parameter does not share the tensor that it was made from", "[nn]")
 TEST_CASE("moving to the device where a model is changes nothing", "[nn]") {
   Block block;
   const Tensor handle = block.dense.weight;
-  nn::move_to(block, cpu());
+  nn::move_to(block, default_device());
   CHECK(block.dense.weight.is_same(handle));
 }
 

@@ -215,7 +215,7 @@ TEST_CASE("a summarised cube shows three items at both ends of each axis", "[pri
   [1320 1321 1322 ... 1328 1329 1330]]])"));
 }
 
-TEST_CASE("the line behind the values names shape, type and device", "[print]") {
+TEST_CASE("the line behind the values names shape, type and device", "[print][host]") {
   CHECK(to_string(Tensor{{6.0f, 12.0f}, {12.0f, 26.0f}}) == "[[ 6. 12.]\n [12. 26.]]\n[2, 2] float32 cpu");
   CHECK(to_string(Tensor(7)) == "7\n[] int32 cpu");
   CHECK(to_string(zeros({2, 0}, {.dtype = DType::bool8})) == "[]\n[2, 0] bool cpu");
@@ -228,21 +228,21 @@ TEST_CASE("a stream prints what to_string gives", "[print]") {
   CHECK(out.str() == to_string(x) + "|undefined tensor");
 }
 
-TEST_CASE("a parameter prints as the tensor that it is", "[print]") {
+TEST_CASE("a parameter prints as the tensor that it is", "[print][host]") {
   const Parameter p(Tensor{1.5f, 2.0f});
   std::ostringstream out;
   out << p;
   CHECK(out.str() == "[1.5 2. ]\n[2] float32 cpu");
 }
 
-TEST_CASE("describe sums a tensor up in one line", "[print]") {
+TEST_CASE("describe sums a tensor up in one line", "[print][host]") {
   const Tensor x = {{6.0f, 12.0f}, {12.0f, 26.0f}};
   // mean 56/4; deviations -8, -2, -2, 12: variance 216/4, and sqrt(54) = 7.348...
   CHECK(x.describe() == "[2, 2] float32 cpu  min 6  max 26  mean 14  std 7.35  nan 0  inf 0");
   CHECK(Tensor{1, 2, 6}.describe() == "[3] int32 cpu  min 1  max 6  mean 3  std 2.16  nan 0  inf 0");  // sqrt(14/3)
 }
 
-TEST_CASE("describe counts what is not finite and leaves it out of the figures", "[print]") {
+TEST_CASE("describe counts what is not finite and leaves it out of the figures", "[print][host]") {
   const Tensor x = {kNaN, 1.0, kInfinity, -kInfinity, 3.0};
   CHECK(x.describe() == "[5] float64 cpu  min 1  max 3  mean 2  std 1  nan 1  inf 2");
   CHECK(Tensor{kNaN}.describe() == "[1] float64 cpu  nan 1  inf 0");

@@ -107,7 +107,7 @@ TEST_CASE("what is undefined in a state stays so", "[nn][states]") {
   CHECK(nn::detail::state_tensors(state).size() == 2u);
 }
 
-TEST_CASE("gather_state takes rows of every tensor, also several times", "[nn][states]") {
+TEST_CASE("gather_state takes rows of every tensor, also several times", "[nn][states][errors]") {
   const Low state{{{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}}, Tensor{7, 8, 9}};
   const Low chosen = nn::gather_state(state, Tensor{2, 0, 2, 1});
   CHECK(same(chosen.h, {{5.0, 6.0}, {1.0, 2.0}, {5.0, 6.0}, {3.0, 4.0}}));

@@ -210,7 +210,7 @@ TEST_CASE("an optimizer that runs out of memory changes no parameter", "[optim][
   CHECK(sgd.steps() == 0);
 }
 
-TEST_CASE("writing single values goes past no tape either", "[tape][errors]") {
+TEST_CASE("writing single values goes past no tape either", "[tape][errors][host]") {
   const Tensor x = {1.0f, 2.0f};
   GradientTape tape;
   tape.watch(x);

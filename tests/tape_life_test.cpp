@@ -189,7 +189,7 @@ TEST_CASE("a tape gives its memory back when it ends, spent or not", "[tape]") {
   }
 }
 
-TEST_CASE("an operation that throws leaves the tape as it was", "[tape]") {
+TEST_CASE("an operation that throws leaves the tape as it was", "[tape][errors]") {
   const Tensor x = {1.0, 2.0}, longer = {1.0, 2.0, 3.0};
   GradientTape tape;
   tape.watch(x);

@@ -14,7 +14,7 @@ static_assert(sizeof(Tensor) == sizeof(void*));
 
 // --- making ----------------------------------------------------------------------------------------------------
 
-TEST_CASE("braces make a tensor row by row", "[tensor]") {
+TEST_CASE("braces make a tensor row by row", "[tensor][host]") {
   const Tensor x = {{1.0f, 2.0f, 3.0f}, {4.0f, 5.0f, 6.0f}};
   CHECK(x.shape() == Shape{2, 3});
   CHECK(x.rank() == 2);
@@ -186,7 +186,7 @@ TEST_CASE("a moved-from tensor is undefined", "[tensor]") {
   CHECK_FALSE(Tensor().shares_storage(Tensor()));
 }
 
-TEST_CASE("contiguous and to give the tensor itself where nothing is to do", "[tensor]") {
+TEST_CASE("contiguous and to give the tensor itself where nothing is to do", "[tensor][host]") {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}}, turned = transpose(x);
   CHECK(x.contiguous().is_same(x));
   CHECK(x.to(DType::float32).is_same(x));
@@ -222,7 +222,7 @@ TEST_CASE("to_vector reads strided tensors of every type in row-major order", "[
   CHECK(Tensor(4).to_vector<int>() == std::vector<int>{4});
 }
 
-TEST_CASE("span and data give the elements without a copy", "[tensor]") {
+TEST_CASE("span and data give the elements without a copy", "[tensor][host]") {
   Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}};
   CHECK(x.span<float>().size() == 4u);
   CHECK(x.span<float>()[2] == 3);
@@ -237,7 +237,7 @@ TEST_CASE("span and data give the elements without a copy", "[tensor]") {
 
 // --- in place --------------------------------------------------------------------------------------------------
 
-TEST_CASE("writing is counted, once a write, and views share the count", "[tensor]") {
+TEST_CASE("writing is counted, once a write, and views share the count", "[tensor][host]") {
   Tensor x = zeros({2, 2});
   Tensor row = x[0];
   const std::uint32_t start = x.version();

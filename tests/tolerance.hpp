@@ -49,6 +49,21 @@ inline constexpr double sequence64 = 1e-12;
 // A few recurrent steps in float16 and back, each some ten roundings by at most 5e-4, most of which cancel or are damped.
 inline constexpr double recurrent16 = 2e-2;
 
+// Gradients of a few products whose operands are rounded to 16 bits, relative to the largest value: each rounds by at
+// most 5e-4 in float16 and 4e-3 in bfloat16, and most of it cancels.
+inline constexpr double autocast_float16 = 1e-2;
+inline constexpr double autocast_bfloat16 = 5e-2;
+
+// GPU and CPU. Elementwise functions, each side within `elementwise_ulps` of the exact value; in 16 bits both compute in
+// float32 and round once, to neighbours at most.
+inline constexpr double agreement_ulps = 2 * elementwise_ulps;
+inline constexpr double agreement_ulps16 = 1;
+// Other results in 16 bits, relative to the largest value: made of some that were rounded before, up to eight times.
+inline constexpr double agreement_float16 = 0x1p-8;
+inline constexpr double agreement_bfloat16 = 0x1p-5;
+// Step upon step in bfloat16, whose spacing is eight times that of float16: see recurrent16.
+inline constexpr double agreement_chained_bfloat16 = 8 * recurrent16;
+
 // Sums through two thousand steps, each of which rounds what there is so far by at most twice 1.1e-16.
 inline constexpr double chained64 = 1e-12;
 

@@ -1,6 +1,8 @@
 #pragma once
 // All of Capstan but the opt-in headers under interop/.
+#include <capstan/autocast.hpp>
 #include <capstan/callback.hpp>
+#include <capstan/capture.hpp>
 #include <capstan/create.hpp>
 #include <capstan/debug.hpp>
 #include <capstan/device.hpp>
@@ -79,6 +81,7 @@
 #include <capstan/scalar.hpp>
 #include <capstan/shape.hpp>
 #include <capstan/sparse.hpp>
+#include <capstan/stream.hpp>
 #include <capstan/tape.hpp>
 #include <capstan/tensor.hpp>
 #include <capstan/threads.hpp>

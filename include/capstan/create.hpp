@@ -10,7 +10,7 @@ namespace capstan CAPSTAN_PUBLIC {
 /// Element type and device of a new tensor.
 struct TensorOptions {
   DType dtype = DType::float32;
-  Device device = cpu();
+  DeviceChoice device = {};  ///< the default device of the thread that makes the tensor, if none is given
 };
 
 /// Elements of undetermined value.

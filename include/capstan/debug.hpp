@@ -165,11 +165,19 @@ struct ProfileRow {
   bool backward = false;  ///< replays, and what runs inside of them
   std::int64_t count = 0;
   double total_us = 0, mean_us = 0;  ///< time inside of each operation itself
-  double share = 0;                  ///< of the time of all operations
+  double device_us = 0;              ///< of the total, what a GPU took; 0 for what ran on the CPU
+  double share = 0;                  ///< of the total time of all operations
   std::int64_t bytes = 0;            ///< elements read and written, as far as operands tell
 };
 
 /// Counts and times the operations of all threads while it lives.
+///
+/// On a GPU    every operation is waited for as soon as it is issued, as it also is while an Observer or a trace is on:
+///             nothing overlaps, and a program takes longer than by itself. `device_us` is what the operation's kernels
+///             took by the GPU's own clock; `total_us` is what its caller waited, which is that and the issuing. Where
+///             the two lie far apart, the GPU is idle most of the time: larger batches help, or a captured step. A
+///             captured step shows while it is recorded, without device times; its replays are no operations
+/// On the host what a GPU leaves to the CPU is an operation of its own, "svd on the host", and has no device time
 class Profiler {
  public:
   using Options = ProfilerOptions;
@@ -187,7 +195,8 @@ class Profiler {
   std::string report() const;  ///< both tables as text
 
   /// Writes the operations in the Trace Event Format, for https://ui.perfetto.dev or chrome://tracing, and with
-  /// `memory` its course below them. Throws IoError if the file cannot be written.
+  /// `memory` its course below them. A GPU is a process of its own there, "cuda:0": each operation's device time, at the
+  /// end of the time that the host waited. Throws IoError if the file cannot be written.
   void write_chrome_trace(const std::string& path, const MemoryTimeline* memory = nullptr,
                           Where where = Where::current()) const;
 

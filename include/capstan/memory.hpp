@@ -1,5 +1,6 @@
 #pragma once
 // What tensors occupy, and how to bound it and give it back.
+#include <concepts>
 #include <cstdint>
 
 #include <capstan/device.hpp>
@@ -20,7 +21,14 @@ Stats stats(Device device = cpu(), Where where = Where::current());
 /// The most bytes that may be reserved; 0 for no limit, which is the default. Asking for more first gives the cache
 /// back and then throws OutOfMemoryError.
 void set_limit(Device device, std::int64_t bytes, Where where = Where::current());
-/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the machine's memory.
+/// The same as a share of the device's memory, in (0, 1].
+void set_limit_share(Device device, double share, Where where = Where::current());
+template <std::floating_point T>
+void set_limit(Device device, T share, Where where = Where::current()) {
+  set_limit_share(device, static_cast<double>(share), where);
+}
+/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the machine's memory,
+/// on a GPU all of it.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
 /// free a block, or ask for one that their cache does not have.

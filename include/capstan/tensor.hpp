@@ -74,8 +74,9 @@ class NestedList {
 class Tensor {
  public:
   Tensor() noexcept = default;
-  /// From nested braces, row-major; on the CPU. The literals give the type: float -> float32, double -> float64,
-  /// int -> int32, 64-bit integers -> int64, bool -> bool; mixes promote, and integers beside floating numbers adapt.
+  /// From nested braces, row-major; on the default device. The literals give the type: float -> float32, double ->
+  /// float64, int -> int32, 64-bit integers -> int64, bool -> bool; mixes promote, and integers beside floating numbers
+  /// adapt.
   /// Throws ShapeError if rows differ in length or nest deeper than 8, DTypeError for bool beside numbers.
   Tensor(std::initializer_list<NestedList> rows, Where where = Where::current());
   /// A single value, shape []. Explicit, so that a number beside a tensor stays a Scalar.

@@ -64,8 +64,8 @@ struct Shared {
   std::atomic<std::int64_t> reserved{0};
 
   Shared() {
-    const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-    cache_limit = pages > 0 && page > 0 ? static_cast<std::int64_t>(pages) / 4 * page : std::int64_t{1} << 30;
+    const std::int64_t total = cpu_total_memory();
+    cache_limit = total > 0 ? total / 4 : std::int64_t{1} << 30;
   }
 };
 
@@ -297,6 +297,11 @@ void deallocate(void* block, std::int64_t bytes) noexcept {
   if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]]
     answer_release_request(*cache);
   else if (bin.count > thread_bin_limit(size)) [[unlikely]] cache->flush(index, bin.count / 2);
+}
+
+std::int64_t cpu_total_memory() noexcept {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? std::int64_t{pages} * page : 0;
 }
 
 memory::Stats cpu_memory_stats() {

@@ -33,6 +33,7 @@ class Scratch {
 };
 
 memory::Stats cpu_memory_stats();
+std::int64_t cpu_total_memory() noexcept;  // bytes of the machine
 void set_cpu_memory_limit(std::int64_t bytes);
 void set_cpu_cache_limit(std::int64_t bytes);
 void release_cpu_cache();

@@ -3,6 +3,7 @@
 //
 // Arguments are checked before: types agree, shapes fit, indices are in range where that can be known from the host.
 // `out` is freshly allocated and contiguous unless an entry says otherwise; inputs may have any strides.
+#include <cstddef>
 #include <cstdint>
 
 #include <capstan/ops/update_rule.hpp>
@@ -22,6 +23,7 @@ struct RandomTask {
   double a, b;             // low and high, mean and standard deviation, location and scale, or probability
   std::int64_t low, high;  // integers
   std::uint64_t stream = 0;
+  const std::uint64_t* advance = nullptr;  // in the device's memory: added to first_block. Of captured steps
 };
 /// Blocks of the generator that a task of `count` elements uses.
 std::int64_t random_blocks(RandomKind kind, std::int64_t count) noexcept;
@@ -112,6 +114,17 @@ enum class Combine : std::uint8_t { set, add, min, max };
 /// Elements of a mask that are counted together.
 inline constexpr std::int64_t kMaskBlock = 8192;
 
+/// One step of a parameter p of any floating type. It, its gradient g and its states are contiguous; as many states as
+/// the rule has, float32 for 16 bits, the others null.
+struct OptimizerStep {
+  UpdateRule rule;
+  TensorImpl& p;
+  const TensorImpl& g;
+  TensorImpl *first, *second, *third;
+  UpdateNumbers numbers;
+  const UpdateNumbers* replayed = nullptr;  // in the device's memory: takes the place of `numbers`. Of captured steps
+};
+
 /// The first matrix of a batch that a decomposition failed on, and LAPACK's info; index -1 for none.
 struct BadMatrix {
   std::int64_t index = -1, info = 0;
@@ -175,8 +188,9 @@ struct Backend {
   void (*accumulate)(TensorImpl& a, const TensorImpl& b);
 
   // tools of training: floating, contiguous, of one shape and type
-  /// out = x * factor, perhaps in place; whether all of x is finite
-  bool (*scale)(const TensorImpl& x, double factor, TensorImpl& out);
+  /// out = x * factor, perhaps in place; `factor` is one float64. `bad`, one bool, becomes true if x is not finite
+  /// somewhere; it may be null
+  void (*scale)(const TensorImpl& x, const TensorImpl& factor, TensorImpl& out, TensorImpl* bad);
   /// average += weight * (value - average)
   void (*blend)(const TensorImpl& value, double weight, TensorImpl& average);
   /// the elements of a and b change places; of any type
@@ -386,10 +400,8 @@ struct Backend {
   void (*attention)(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
   void (*attention_backward)(const AttentionTask& task, const AttentionGradients& gradients);
 
-  // one step of a parameter of any floating type; it, its gradient and its states are contiguous; as many states as the
-  // rule has, float32 for 16 bits, the others null
-  void (*optimizer_step)(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
-                         TensorImpl* third, const UpdateNumbers& numbers);
+  // one step of each parameter
+  void (*optimizer_steps)(const OptimizerStep* steps, std::size_t count);
   // the same where the gradient is `values` in the rows `indices` (ascending, none twice) and zero elsewhere; with
   // `touched` only those rows change
   void (*optimizer_rows)(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,
@@ -397,12 +409,13 @@ struct Backend {
                          bool touched);
 };
 
-/// The table of a device. Throws DeviceError if there is none.
-const Backend& backend_of(Device device, Where where);
+/// The table of a device. Throws DeviceError if there is none. `op`, of which a GPU's errors speak, if it is not the
+/// entry's name.
+const Backend& backend_of(Device device, Where where, const char* op = nullptr);
 void require_device(const char* op, Device device, Where where);
 
 const Backend& cpu_backend();
-/// Null in builds without CUDA, and as long as that backend has no operations.
+/// Null in builds without CUDA.
 const Backend* cuda_backend();
 int cuda_device_count() noexcept;
 

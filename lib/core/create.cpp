@@ -5,6 +5,7 @@
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/observe.hpp"
 #include "lib/core/scalars.hpp"
@@ -49,6 +50,17 @@ Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, W
 }  // namespace core
 
 using core::Type;
+
+namespace {
+/// What was made on the host, where it is wanted; nobody is told of the move.
+Tensor moved(const Tensor& host, Device device, Where where) {
+  core::require_device("Tensor::to", device, where);
+  if (device == cpu()) return host;
+  Tensor result = core::make_tensor(host.impl()->shape, host.impl()->dtype, device, where);
+  core::cuda_runtime()->transfer(*host.impl(), *result.impl(), where);
+  return result;
+}
+}  // namespace
 
 Tensor empty(const Shape& shape, TensorOptions options, Where where) {
   return core::make_tensor(shape, options.dtype, options.device, where);
@@ -160,13 +172,14 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Wher
       else to[i] = static_cast<T>(whole_value(begin.as_int64(), step.as_int64(), i));
     }
   });
+  result = moved(result, options.device, where);
   core::note_made("arange", result, where);
-  return result.to(options.device, where);
+  return result;
 }
 
 Tensor arange(Scalar begin, Scalar end, Scalar step, Where where) {
   const bool integers = all_integers(begin, end, step);
-  return arange(begin, end, step, {integers ? DType::int64 : DType::float32, cpu()}, where);
+  return arange(begin, end, step, {integers ? DType::int64 : DType::float32}, where);
 }
 
 Tensor arange(Scalar end, Where where) {
@@ -184,8 +197,9 @@ Tensor linspace(double begin, double end, std::int64_t count, TensorOptions opti
     for (std::int64_t i = 0; i < count; ++i)
       to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + static_cast<double>(i) * step);
   });
+  result = moved(result, options.device, where);
   core::note_made("linspace", result, where);
-  return result.to(options.device, where);
+  return result;
 }
 
 Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where where) {
@@ -196,8 +210,9 @@ Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where
   core::visit(options.dtype, [&]<class T>(Type<T>) {
     for (std::int64_t i = 0; i < rows && i < columns; ++i) result.impl()->as<T>()[i * columns + i] = T(1);
   });
+  result = moved(result, options.device, where);
   core::note_made("eye", result, where);
-  return result.to(options.device, where);
+  return result;
 }
 
 template <class T>
@@ -208,6 +223,7 @@ Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
   core::note_start();
   Tensor result = core::make_tensor(shape, dtype_of<T>(), cpu(), where);
   if (!values.empty()) std::memcpy(result.impl()->data, values.data(), values.size_bytes());
+  result = moved(result, default_device(), where);
   core::note_made("from_span", result, where);
   return result;
 }
@@ -294,7 +310,7 @@ Tensor from_nested(const NestedList& list, Where where) {
       core::make_tensor(Shape(std::span<const std::int64_t>(shape.sizes, static_cast<std::size_t>(shape.rank)), where),
                         type, cpu(), where);
   write_values(list, type, result.impl()->data, where);
-  return result;
+  return moved(result, default_device(), where);
 }
 
 }  // namespace

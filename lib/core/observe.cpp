@@ -54,7 +54,8 @@ struct ThreadState {
   std::int64_t own = 0;              // nanoseconds in reported operations
   std::int64_t watching = 0;         // nanoseconds in watchers
   std::int64_t reports = 0;
-  std::int64_t reads = 0;  // elements, of the operation that is about to be reported
+  std::int64_t reads = 0;   // elements, of the operation that is about to be reported
+  std::int64_t device = 0;  // nanoseconds that a GPU took for it
 };
 constinit thread_local ThreadState this_thread;
 
@@ -108,7 +109,7 @@ void label(const Operation& operation) {
 struct Times {
   std::int64_t begin = 0, end = 0, own = 0;
   bool composed = false;
-  std::int64_t reads = 0;
+  std::int64_t reads = 0, device = 0;
 };
 
 void tell_watchers(const Operation& operation, const Times& times) {
@@ -116,7 +117,8 @@ void tell_watchers(const Operation& operation, const Times& times) {
   if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
   Registry& all = registry();
   const std::shared_lock lock(all.mutex);
-  const Event event{operation, times.begin, times.end, times.own, me.number, me.replayed, times.composed, times.reads};
+  const Event event{operation,   times.begin,    times.end,   times.own,   me.number,
+                    me.replayed, times.composed, times.reads, times.device};
   for (Watcher* watcher : all.watchers) watcher->see(event);
 }
 
@@ -152,12 +154,17 @@ void operation_starts() noexcept {
   ThreadState& me = this_thread;
   if (me.telling || has_start(me)) return;
   me.start = nanoseconds();
+  me.device = 0;  // what there is belongs to one that has failed, or to none
   me.start_period = clock_periods.load(std::memory_order_relaxed);
   me.start_failures = base::failures;
 }
 
 void operation_reads(std::int64_t elements) noexcept {
   if (!this_thread.telling && watched(kWatchTimes)) this_thread.reads = elements;
+}
+
+void operation_took(std::int64_t nanoseconds) noexcept {
+  if (!this_thread.telling) this_thread.device += nanoseconds;
 }
 
 void operation_ends(const Operation& operation) {
@@ -167,7 +174,8 @@ void operation_ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const bool timed = has_start(me);
   const std::int64_t begin = timed ? me.start : end;
-  tell(operation, {begin, end, end - begin, !timed, std::exchange(this_thread.reads, 0)});
+  tell(operation,
+       {begin, end, end - begin, !timed, std::exchange(this_thread.reads, 0), std::exchange(this_thread.device, 0)});
 }
 
 ReplayWatch::ReplayWatch(const char* op) noexcept
@@ -178,6 +186,7 @@ ReplayWatch::ReplayWatch(const char* op) noexcept
       reports_before_(this_thread.reports) {
   this_thread.replayed = op;
   this_thread.start = 0;
+  this_thread.device = 0;
 }
 
 ReplayWatch::~ReplayWatch() { this_thread.replayed = outer_; }
@@ -190,7 +199,7 @@ void ReplayWatch::ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const std::int64_t begin = begin_ != 0 ? begin_ : end;  // 0: the first watcher came while it ran
   const std::int64_t own = end - begin - (me.own - own_before_) - (me.watching - watching_before_);
-  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0});
+  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0, std::exchange(me.device, 0)});
 }
 
 void add_watcher(Watcher& watcher) {

@@ -38,6 +38,8 @@ inline void note_start() noexcept {
 /// Of the operation to be reported next: how many elements it reads, counting each as often as it is read. For those
 /// whose shapes do not tell.
 void operation_reads(std::int64_t elements) noexcept;
+/// Of the same: nanoseconds that a GPU took for it.
+void operation_took(std::int64_t nanoseconds) noexcept;
 /// Tells all watchers. May throw NumericError.
 void operation_ends(const Operation& operation);
 
@@ -76,6 +78,7 @@ struct Event {
   const char* inside;       // the operation whose gradient is running, or null
   bool composed;            // it computed nothing itself: a view, or made of others, which were reported by themselves
   std::int64_t reads;       // what the operation said by operation_reads, or 0
+  std::int64_t device;      // nanoseconds that a GPU took for it, or 0
 };
 
 class Watcher {

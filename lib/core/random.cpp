@@ -7,6 +7,7 @@
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/observe.hpp"
 #include "lib/kernels/philox.hpp"
@@ -63,6 +64,12 @@ Tensor draw(const char* op, const Shape& shape, core::RandomTask task, Rng& rng,
   if (task.kind != RandomKind::bernoulli && task.kind != RandomKind::integers && !is_floating(options.dtype))
     base::fail<DTypeError>(where, op, ": the type is ", options.dtype, "; it must be a floating type.");
   Tensor result = make_tensor(shape, options.dtype, options.device, where);
+  if (Capturing* step = capturing(); step != nullptr) {
+    if (options.device == cpu())
+      base::fail<Error>(where, op,
+                        ": a captured step draws on the host, which a replay would not repeat; give the device.");
+    task.advance = step->follow(rng);
+  }
   task.seed = rng.seed();
   task.stream = rng.state().stream;
   task.first_block = rng.take(static_cast<std::uint64_t>(random_blocks(task.kind, shape.numel())));
@@ -134,13 +141,15 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng
 Tensor permutation(std::int64_t count, Rng& rng, Where where) {
   if (count < 0)
     base::fail<ShapeError>(where, "permutation: ", count, " values were asked for; the count must be >= 0.");
-  Tensor result = arange(count, where);
+  if (core::capturing() != nullptr)
+    base::fail<Error>(where, "permutation: it is drawn on the host, which a captured step cannot repeat.");
+  Tensor result = arange(0, count, 1, {DType::int64, cpu()}, where);
   std::int64_t* order = result.impl()->as<std::int64_t>();
   for (std::int64_t i = count - 1; i > 0; --i) {
     const auto j = static_cast<std::int64_t>(kernels::multiply_high(rng.bits(), static_cast<std::uint64_t>(i + 1)));
     std::swap(order[i], order[j]);
   }
-  return result;
+  return result.to(default_device(), where);
 }
 
 }  // namespace capstan

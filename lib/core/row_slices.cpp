@@ -91,7 +91,7 @@ RowSlices coalesce(const RowSlices& slices, Where where) {
     base::fail<ShapeError>(where, op, ": the indices are ", indices.shape, " and the values ", values.shape,
                            "; they must be [n] and [n, ...].");
   core::require_same_device(op, values, indices, where);
-  const Tensor in_a_row = packed(slices.indices, where);
+  const Tensor in_a_row = packed(slices.indices, where).to(cpu(), where);
   const std::int64_t count = indices.numel(), *index = in_a_row.impl()->as<std::int64_t>();
   if (std::adjacent_find(index, index + count, std::greater_equal<>()) == index + count)
     return slices;  // ascending, none twice
@@ -109,9 +109,9 @@ RowSlices coalesce(const RowSlices& slices, Where where) {
   Tensor sums = core::make_tensor(shape, values.dtype, values.device(), where);
   const core::Backend& backend = core::backend_of(values.device(), where);
   backend.fill(*sums.impl(), 0);
-  const Tensor targets = from_vector(place, where);
+  const Tensor targets = from_vector(place, where).to(values.device(), where);
   backend.gather_backward(*packed(slices.values, where).impl(), *targets.impl(), *sums.impl());
-  return {from_vector(rows, where), std::move(sums)};
+  return {from_vector(rows, where).to(values.device(), where), std::move(sums)};
 }
 
 Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where) {
@@ -127,7 +127,7 @@ Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where)
                            " do not make a tensor of shape ", shape,
                            "; they must be [n] and [n, ...] with its axes behind the first.");
   core::require_same_device(op, values, indices, where);
-  const core::BadIndex bad = core::backend_of(values.device(), where).check_indices(indices, 0, shape[0]);
+  const core::BadIndex bad = core::backend_of(values.device(), where, op).check_indices(indices, 0, shape[0]);
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": index ", bad.value, " at [", bad.position,
                            "] is out of range for axis 0 of shape ", shape, "; it must be in [0, ", shape[0], ").");

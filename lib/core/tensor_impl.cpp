@@ -6,6 +6,7 @@
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/debug_layout.hpp"
+#include "lib/core/device_runtime.hpp"
 #include "lib/core/observe.hpp"
 
 namespace capstan::core {
@@ -13,6 +14,15 @@ namespace {
 
 TensorImpl* new_impl(const Shape& shape, DType dtype, Where where) {
   return new (allocate(sizeof(TensorImpl), where)) TensorImpl(shape, dtype);
+}
+
+Storage* make_cpu_storage(std::int64_t data_bytes, Where where) {
+  const std::int64_t bytes = kStorageHeader + data_bytes;
+  void* block = allocate(bytes, where);
+  auto* storage = new (block) Storage;
+  storage->data = static_cast<std::byte*>(block) + kStorageHeader;
+  storage->block_bytes = bytes;
+  return storage;
 }
 
 }  // namespace
@@ -42,20 +52,15 @@ Tensor make_workspace(const Shape& shape, DType dtype, Device device, Where wher
   if (shape.numel() > (INT64_MAX - kStorageHeader) / element)
     base::fail<OutOfMemoryError>(where, "allocate: ", shape, " of ", dtype, " would take more than 2^63 bytes.");
   TensorImpl* impl = new_impl(shape, dtype, where);
-  const std::int64_t bytes = kStorageHeader + shape.numel() * element;
-  void* block;
+  const std::int64_t bytes = shape.numel() * element;
   try {
-    block = allocate(bytes, where);
+    impl->storage = device.kind == DeviceKind::cpu ? make_cpu_storage(bytes, where)
+                                                   : cuda_runtime()->make_storage(bytes, device, where);
   } catch (...) {
     deallocate(impl, sizeof(TensorImpl));
     throw;
   }
-  auto* storage = new (block) Storage;
-  storage->data = static_cast<std::byte*>(block) + kStorageHeader;
-  storage->block_bytes = bytes;
-  storage->device = device;
-  impl->storage = storage;
-  impl->data = storage->data;
+  impl->data = impl->storage->data;
   impl->contiguous = true;
   row_major_strides(shape, impl->strides);
   return Tensor::adopt(impl);
@@ -100,6 +105,7 @@ Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release
 
 void destroy_storage(Storage* storage) noexcept {
   if (__builtin_expect(storage->watched_since != 0, false)) storage_gone(*storage);
+  if (storage->device.kind != DeviceKind::cpu) return cuda_runtime()->destroy_storage(storage);
   if (storage->release != nullptr) storage->release(storage->context);
   const std::int64_t bytes = storage->block_bytes > 0 ? storage->block_bytes : kStorageHeader;
   storage->~Storage();

@@ -16,7 +16,7 @@ struct Storage {
   std::atomic<std::uint32_t> references{1};
   std::atomic<std::uint32_t> version{0};  // atomic, as is last_write, only so that threads may write to other parts
   std::byte* data = nullptr;
-  std::int64_t block_bytes = 0;  // of header and data together; 0 if somebody else owns the data
+  std::int64_t block_bytes = 0;  // of a header and the data; 0 if somebody else owns the data
   void (*release)(void*) = nullptr;
   void* context = nullptr;
   std::atomic<Where> last_write{};

@@ -151,7 +151,7 @@ const Backend& cpu_backend() {
       .recurrent_backward = &on_cpu::recurrent_backward,
       .attention = &on_cpu::attention,
       .attention_backward = &on_cpu::attention_backward,
-      .optimizer_step = &on_cpu::optimizer_step,
+      .optimizer_steps = &on_cpu::optimizer_steps,
       .optimizer_rows = &on_cpu::optimizer_rows,
   };
   return table;

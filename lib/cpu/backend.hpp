@@ -50,7 +50,7 @@ void reduce(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, Tens
 void argmax(const TensorImpl& x, int axis, TensorImpl& out);
 void argmin(const TensorImpl& x, int axis, TensorImpl& out);
 // lists.cpp
-bool scale(const TensorImpl& x, double factor, TensorImpl& out);
+void scale(const TensorImpl& x, const TensorImpl& factor, TensorImpl& out, TensorImpl* bad);
 void blend(const TensorImpl& value, double weight, TensorImpl& average);
 void exchange(TensorImpl& a, TensorImpl& b);
 void add_powers(const TensorImpl& x, double order, TensorImpl& total);
@@ -177,8 +177,7 @@ void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGr
 void attention(const core::AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
 void attention_backward(const core::AttentionTask& task, const core::AttentionGradients& gradients);
 // optimizers.cpp
-void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
-                    TensorImpl* third, const UpdateNumbers& numbers);
+void optimizer_steps(const core::OptimizerStep* steps, std::size_t count);
 void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,
                     TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
                     bool touched);

@@ -44,23 +44,23 @@ double powers_of(const T* x, std::int64_t count, double order) {
 
 }  // namespace
 
-bool scale(const TensorImpl& x, double factor, TensorImpl& out) {
-  std::atomic<bool> bad{false};
+void scale(const TensorImpl& x, const TensorImpl& factor, TensorImpl& out, TensorImpl* bad) {
+  std::atomic<bool> any{false};
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     const FloatKernels<T>& k = simd().of<T>();
-    const T by = static_cast<T>(factor);
+    const T by = static_cast<T>(*factor.as<double>());
     base::parallel_for(x.numel(), kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
       bool seen = false;
       for (std::int64_t at = begin; at < end; at += kPiece) {
         const std::int64_t count = std::min(kPiece, end - at);
         const T* from = x.as<T>() + at;
-        seen = k.any_bad(from, count, true) || seen;
+        if (bad != nullptr) seen = k.any_bad(from, count, true) || seen;
         k.binary[kernels::kBinaryId<kernels::Mul>](from, 1, &by, 0, out.as<T>() + at, count);
       }
-      if (seen) bad.store(true, std::memory_order_relaxed);
+      if (seen) any.store(true, std::memory_order_relaxed);
     });
   });
-  return !bad.load(std::memory_order_relaxed);
+  if (any.load(std::memory_order_relaxed)) *bad->as<bool>() = true;
 }
 
 void blend(const TensorImpl& value, double weight, TensorImpl& average) {

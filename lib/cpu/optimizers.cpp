@@ -136,15 +136,18 @@ void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers
 
 }  // namespace
 
-void optimizer_step(UpdateRule rule, TensorImpl& p, const TensorImpl& g, TensorImpl* first, TensorImpl* second,
-                    TensorImpl* third, const UpdateNumbers& numbers) {
-  core::visit_real(p.dtype, [&]<class P>(core::Type<P>) {
-    std::vector<double> squares = room_for_norms(rule, p.numel());
-    const Elements<P> elements(p, first, second, third);
-    for_blocks(p.numel(),
-               [&](std::int64_t at, std::int64_t count) { elements.step(rule, at, g.as<P>() + at, count, numbers); });
-    if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
-  });
+void optimizer_steps(const core::OptimizerStep* steps, std::size_t count) {
+  for (const core::OptimizerStep* step = steps; step != steps + count; ++step) {
+    const std::int64_t size = step->p.numel();
+    core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
+      std::vector<double> squares = room_for_norms(step->rule, size);
+      const Elements<P> elements(step->p, step->first, step->second, step->third);
+      for_blocks(size, [&](std::int64_t at, std::int64_t part) {
+        elements.step(step->rule, at, step->g.as<P>() + at, part, step->numbers);
+      });
+      if (step->rule == UpdateRule::lamb) finish_lamb(elements, size, step->numbers, squares);
+    });
+  }
 }
 
 void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, const TensorImpl& values,

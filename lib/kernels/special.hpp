@@ -40,10 +40,17 @@ template <class W> CAPSTAN_HD W digamma_positive(W x) {
   const W c[] = {W(CAPSTAN_WIDE(1.0) / 12),   W(CAPSTAN_WIDE(-1.0) / 120),    W(CAPSTAN_WIDE(1.0) / 252),
                  W(CAPSTAN_WIDE(-1.0) / 240), W(CAPSTAN_WIDE(1.0) / 132),     W(CAPSTAN_WIDE(-691.0) / 32760),
                  W(CAPSTAN_WIDE(1.0) / 12),   W(CAPSTAN_WIDE(-3617.0) / 8160)};
-  W below = 0;
-  for (; x < W(16); x += W(1)) below += W(1) / x;
-  const W z = W(1) / (x * x);
-  return natural_log(x) - W(0.5) / x - z * polynomial(c, z) - below;
+  const int steps = x < W(16) ? static_cast<int>(whole_below(W(16) - x)) + 1 : 0;
+  const W far = x + W(steps), z = W(1) / (far * far);
+  // from the smallest term on, and apart what additions lose: the terms may be several times the result
+  W below = W(0.5) / far + z * polynomial(c, z), lost = 0;
+  for (int k = steps - 1; k > 0; --k) {
+    const W term = W(1) / (x + W(k)), sum = below + term, part = sum - below;
+    lost += (below - (sum - part)) + (term - part);
+    below = sum;
+  }
+  const W rest = natural_log(far) - below - lost;
+  return steps > 0 ? rest - W(1) / x : rest;
 }
 
 /// Around its positive zero, where the terms above cancel: Taylor's series, the zero in two parts.
@@ -60,18 +67,23 @@ template <class W> CAPSTAN_HD W digamma_near_zero(W x) {
   return d * polynomial(c, d);
 }
 
+/// digamma for x > 0.
+template <class W> CAPSTAN_HD W digamma_above_zero(W x) {
+  return x > W(1.36) && x < W(1.56) ? digamma_near_zero(x) : digamma_positive(x);
+}
+
 /// The derivative of log(gamma(x)): -infinity at 0, infinity at -0, NaN at the poles below.
 template <class W> CAPSTAN_HD W digamma(W x) {
   if (x != x || x - x != W(0)) return x > W(0) ? x : x - x;  // NaN, infinities
   if (x == W(0)) return W(-1) / x;
-  if (x > W(0)) return x > W(1.36) && x < W(1.56) ? digamma_near_zero(x) : digamma_positive(x);
+  if (x > W(0)) return digamma_above_zero(x);
   // digamma(1 - x) - pi cot(pi x), with x less the nearest whole number t: exact, and all that cot needs
   const W t = x - whole_below(x + W(0.5));
   if (t == W(0)) return W(0) / t;
   const W pi = W(CAPSTAN_WIDE(3.14159265358979323846264338327950288));
   const W size = t < W(0) ? -t : t;
   const W cot = size > W(0.25) ? tangent(pi * (W(0.5) - size)) : W(1) / tangent(pi * size);
-  return digamma_positive(W(1) - x) - (t < W(0) ? -pi : pi) * cot;
+  return digamma_above_zero(W(1) - x) - (t < W(0) ? -pi : pi) * cot;
 }
 
 /// x to the power -n, n >= 1.
@@ -94,15 +106,17 @@ template <class W> CAPSTAN_HD W hurwitz_zeta(int s, W q) {
                  W(CAPSTAN_WIDE(1.33825365306846788328269809751e-11)),
                  W(CAPSTAN_WIDE(-3.38968029632258286683019539125e-13)),
                  W(CAPSTAN_WIDE(8.58606205627784456413590545043e-15))};
-  W sum = 0;
-  for (const W enough = W(2 * s + 16); q < enough; q += W(1)) sum += inverse_power(q, s);
-  const W last = inverse_power(q, s), z = W(1) / (q * q);
-  W rising = W(s) / q, tail = 0;
+  const W enough = W(2 * s + 16);
+  const int steps = q < enough ? static_cast<int>(whole_below(enough - q)) + 1 : 0;
+  const W far = q + W(steps), z = W(1) / (far * far);
+  W rising = W(s) / far, tail = 0;
   for (int j = 0; j < 9; ++j) {
     tail += b[j] * rising;
     rising *= W(s + 2 * j + 1) * W(s + 2 * j + 2) * z;
   }
-  return sum + last * (q / W(s - 1) + W(0.5) + tail);
+  W sum = inverse_power(far, s) * (far / W(s - 1) + W(0.5) + tail);
+  for (int k = steps - 1; k >= 0; --k) sum += inverse_power(q + W(k), s);  // from the smallest term on
+  return sum;
 }
 
 /// The n-th derivative of digamma, n >= 0: (-1)^(n+1) n! times the sum of 1/(x+k)^(n+1) over k >= 0.
@@ -147,10 +161,30 @@ CAPSTAN_HD float polygamma(float n, float x) {
 CAPSTAN_HD double polygamma(double n, double x) { return special::polygamma(static_cast<int>(n), x); }
 CAPSTAN_HD float erfinv(float x) { return ::erfinvf(x); }
 CAPSTAN_HD double erfinv(double x) { return ::erfinv(x); }
-CAPSTAN_HD float gelu(float x) { return 0.5f * x * erfc(x * -0.70710678f); }
-CAPSTAN_HD double gelu(double x) { return 0.5 * x * erfc(x * -0.70710678118654752); }
+/// What -x/sqrt(2) loses to rounding counts x^2 times over in the tail, hence in two parts. By the second one erfc
+/// falls as its slope says: in relation to itself that is some -1.13 - 1.75 z.
+CAPSTAN_HD float gelu(float x) {
+  constexpr float kRoot = 0.70710678f, kRest = 1.2101617e-8f;
+  const float z = rounded_product(-x, kRoot), rest = ::fmaf(-x, kRoot, -z) - x * kRest, y = erfc(z);
+  return 0.5f * x * (y - (z > 0 && z < 16 ? y * (rest * (1.13f + 1.75f * z)) : 0.0f));
+}
+CAPSTAN_HD double gelu(double x) {
+  constexpr double kRoot = 0.70710678118654752, kRest = -4.833646656726457e-17;
+  const double z = rounded_product(-x, kRoot), rest = ::fma(-x, kRoot, -z) - x * kRest, density = exp(-z * z);
+  return 0.5 * x * (erfc(z) - (density > 0 ? 1.1283791670955126 * density * rest : 0));
+}
 CAPSTAN_HD float gelu_tanh(float x) { return static_cast<float>(special::gelu_tanh(static_cast<double>(x))); }
-CAPSTAN_HD double gelu_tanh(double x) { return special::gelu_tanh(x); }
+/// Here it is exp that makes the rounding of a large number one of many units.
+CAPSTAN_HD double gelu_tanh(double x) {
+  if (!(abs(x) < 21)) return special::gelu_tanh(x);  // squares and exp stay finite
+  constexpr double kLinear = 1.5957691216057308, kLinearRest = -9.96930880911092e-17;
+  constexpr double kCubic = 0.071354816272600248, kCubicRest = -6.175149918155315e-19;
+  const double square = rounded_product(x, x), cubic = rounded_product(kCubic, square), sum = kLinear + cubic;
+  const double lost = (cubic - (sum - kLinear)) + (kLinear - (sum - (sum - kLinear)));
+  const double rest = lost + ::fma(kCubic, square, -cubic) + kCubic * ::fma(x, x, -square) + kCubicRest * square;
+  const double exponent = rounded_product(-x, sum), e = exp(exponent);
+  return x / (1 + (e + e * (::fma(-x, sum, -exponent) - x * (rest + kLinearRest))));
+}
 #else
 float digamma(float x);
 double digamma(double x);

@@ -1,5 +1,6 @@
 #pragma once
 // Fused steps of optimizers: one pass over each parameter, in place. The classes of optim/ are built on them.
+#include <cstdint>
 #include <span>
 
 #include <capstan/ops/update_rule.hpp>
@@ -14,7 +15,8 @@ struct ParameterUpdate {
   Tensor gradient;                  ///< undefined: parameter and states stay as they are
   Tensor states[kMostStates] = {};  ///< as many as the rule has
   UpdateNumbers numbers = {};
-  bool lazy = false;  ///< of a gradient held as row slices only its rows count; not for lamb, whose norms need all
+  bool lazy = false;       ///< of a gradient held as row slices only its rows count; not for lamb, whose norms need all
+  std::int64_t group = 0;  ///< neighbours of one group that have the same numbers now have them in every step
 };
 
 /// One step of several parameters, none of which is given twice. `name` is the optimizer's, for errors and traces.

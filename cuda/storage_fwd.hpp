@@ -1,0 +1,4 @@
+#pragma once
+namespace capstan::on_cuda {
+struct GpuStorage;
+}
