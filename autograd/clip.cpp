@@ -265,8 +265,8 @@ namespace {
 Tensor limited(Tensor x, double low, double high, Where where) {
   TensorImpl& impl = *x.impl();
   if (!autograd::may_reuse(impl) || autograd::attended()) return clip(x, low, high, where);
-  const Tensor least = core::scalar_tensor("clip", low, impl.dtype, impl.device(), where);
-  const Tensor most = core::scalar_tensor("clip", high, impl.dtype, impl.device(), where);
+  const Tensor least = core::number_tensor("clip", low, impl.dtype, impl.device(), where);
+  const Tensor most = core::number_tensor("clip", high, impl.dtype, impl.device(), where);
   const core::Backend& backend = autograd::backend_of(impl, where);
   backend.binary(kernels::kBinaryId<kernels::Maximum>, impl, *least.impl(), impl);
   backend.binary(kernels::kBinaryId<kernels::Minimum>, impl, *most.impl(), impl);

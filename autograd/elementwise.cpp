@@ -29,7 +29,7 @@ void check_domain(const char* op, Domain domain, DType dtype, Where where) {
 
 Tensor like(const char* op, const Tensor& x, Scalar value, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
-  return core::scalar_tensor(op, value, impl.dtype, impl.device(), where);
+  return core::number_tensor(op, value, impl.dtype, impl.device(), where);
 }
 
 Operands::Operands(const char* op, const Tensor& x, const Tensor& y, Where where) : a(&x), b(&y) {

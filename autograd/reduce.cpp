@@ -156,7 +156,7 @@ Tensor mean(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
   const DType wide = is_half(impl.dtype) ? DType::float32 : impl.dtype;  // the sum may be too large for 16 bits
   Tensor out = reduce_as(Reduction::sum, impl, plan, wide, where);
   const double scale = 1 / static_cast<double>(plan.count);
-  const Tensor count = core::scalar_tensor("mean", static_cast<double>(plan.count), wide, impl.device(), where);
+  const Tensor count = core::number_tensor("mean", static_cast<double>(plan.count), wide, impl.device(), where);
   const core::Backend& backend = backend_of(impl, where);
   backend.binary(kernels::kBinaryId<kernels::Div>, *out.impl(), *count.impl(), *out.impl());
   if (wide != impl.dtype) {

@@ -3,6 +3,13 @@
 #include "cuda/on_device.hpp"
 #include "cuda/on_host.hpp"
 
+// What cuSOLVER computes; where it is missing, the CPU.
+#if CAPSTAN_HAS_CUSOLVER
+#define CAPSTAN_SOLVER_SLOT(name) on_device<&on_cuda::name, #name>
+#else
+#define CAPSTAN_SOLVER_SLOT(name) on_device<on_host<&Backend::name>, #name, on_cuda::NoTiming>
+#endif
+
 namespace capstan::core {
 namespace {
 
@@ -51,14 +58,14 @@ const Backend* cuda_backend() {
       .logsumexp = on_device<&on_cuda::logsumexp, "logsumexp">,
       .matmul = on_device<&on_cuda::matmul, "matmul">,
       .triangle = on_device<&on_cuda::triangle, "triangle">,
-      .solve = on_device<&on_cuda::solve, "solve">,
-      .solve_triangular = on_device<&on_cuda::solve_triangular, "solve_triangular">,
+      .solve = CAPSTAN_SOLVER_SLOT(solve),
+      .solve_triangular = CAPSTAN_SOLVER_SLOT(solve_triangular),
       .lstsq = on_device<on_host<&Backend::lstsq>, "lstsq", NoTiming>,
-      .determinant = on_device<&on_cuda::determinant, "determinant">,
-      .cholesky = on_device<&on_cuda::cholesky, "cholesky">,
-      .qr = on_device<&on_cuda::qr, "qr">,
-      .svd = on_device<&on_cuda::svd, "svd">,
-      .eigh = on_device<&on_cuda::eigh, "eigh">,
+      .determinant = CAPSTAN_SOLVER_SLOT(determinant),
+      .cholesky = CAPSTAN_SOLVER_SLOT(cholesky),
+      .qr = CAPSTAN_SOLVER_SLOT(qr),
+      .svd = CAPSTAN_SOLVER_SLOT(svd),
+      .eigh = CAPSTAN_SOLVER_SLOT(eigh),
       .moments = on_device<&on_cuda::moments, "moments">,
       .prod_backward = on_device<&on_cuda::prod_backward, "prod_backward">,
       .bernoulli = on_device<&on_cuda::bernoulli, "bernoulli">,
@@ -133,5 +140,7 @@ const Backend* cuda_backend() {
   };
   return &table;
 }
+
+#undef CAPSTAN_SOLVER_SLOT
 
 }  // namespace capstan::core

@@ -57,6 +57,12 @@ void HostCopies::finish() const {
   }
 }
 
+void fail_without_kernel() {
+  base::fail<BackendError>(call().where, call().op,
+                           ": it is computed on the host, and this build has no LAPACK; install "
+                           "libopenblas-pthread-dev and configure again.");
+}
+
 void note_on_host(const HostCopies& copies) {
   if (core::observed()) core::note_made(host_name(call().op), copies.first(), call().where);
 }

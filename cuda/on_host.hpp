@@ -44,6 +44,8 @@ const T& stand_in(HostCopies&, const T& other) {
   return other;
 }
 
+/// Throws BackendError: this build's CPU cannot compute it either.
+[[noreturn]] void fail_without_kernel();
 /// Tells watchers that an operation ran on the host.
 void note_on_host(const HostCopies& copies);
 
@@ -54,6 +56,7 @@ struct OnHost<slot> {
   static Result run(Args... args) {
     HostCopies copies;
     const auto kernel = core::cpu_backend().*slot;
+    if (kernel == nullptr) fail_without_kernel();
     if constexpr (std::is_void_v<Result>) {
       kernel(stand_in(copies, args)...);
       copies.finish();

@@ -24,8 +24,6 @@ set(cuda_sources
   ctc.cu
   cudnn_convolve.cpp
   cumulative.cu
-  decompose.cpp
-  determinant.cu
   devices.cpp
   dropout.cu
   elementwise.cu
@@ -74,8 +72,6 @@ set(cuda_sources
   scatter.cu
   search.cu
   select.cu
-  solve.cpp
-  solver.cpp
   sort.cu
   storage.cpp
   timing.cpp
@@ -88,3 +84,9 @@ set(cuda_sources
   unary_integers.cu
   unfold.cu
   watch.cpp)
+# Of cuSOLVER.
+set(cusolver_sources
+  decompose.cpp
+  determinant.cu
+  solve.cpp
+  solver.cpp)

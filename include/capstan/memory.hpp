@@ -31,7 +31,8 @@ void set_limit(Device device, T share, Where where = Where::current()) {
 /// on a GPU all of it.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
-/// free a block, or ask for one that their cache does not have.
+/// free a block, or ask for one that their cache does not have. On a GPU also the numbers that this thread keeps there,
+/// as the 2 of `x * 2`.
 void release_cache(Device device = cpu(), Where where = Where::current());
 void reset_peak(Device device = cpu(), Where where = Where::current());
 

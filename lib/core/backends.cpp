@@ -3,6 +3,7 @@
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/device_runtime.hpp"
+#include "lib/core/scalars.hpp"
 
 namespace capstan {
 namespace core {
@@ -102,8 +103,12 @@ void set_cache_limit(Device device, std::int64_t bytes, Where where) {
   else core::set_cpu_cache_limit(bytes);
 }
 void release_cache(Device device, Where where) {
-  if (const auto* gpu = runtime_of("memory::release_cache", device, where)) gpu->release_cache(device);
-  else core::release_cpu_cache();
+  if (const auto* gpu = runtime_of("memory::release_cache", device, where)) {
+    core::forget_numbers();
+    gpu->release_cache(device);
+    return;
+  }
+  core::release_cpu_cache();
 }
 void reset_peak(Device device, Where where) {
   if (const auto* gpu = runtime_of("memory::reset_peak", device, where)) gpu->reset_peak(device);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
@@ -46,6 +48,34 @@ Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, W
   else backend_of(device, where).fill(*result.impl(), value);
   return result;
 }
+
+namespace {
+
+using NumberKey = std::tuple<std::uint64_t, DType, std::int8_t>;  // bits, type, number of the GPU
+constexpr std::size_t kMostNumbers = 256;
+
+std::map<NumberKey, Tensor>& kept_numbers() {
+  thread_local std::map<NumberKey, Tensor> kept;
+  return kept;
+}
+
+}  // namespace
+
+Tensor number_tensor(const char* op, Scalar value, DType dtype, Device device, Where where) {
+  if (device.kind == DeviceKind::cpu) return scalar_tensor(op, value, dtype, device, where);
+  const Element element = to_element(op, value, dtype, where);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, element.bytes, sizeof bits);
+  std::map<NumberKey, Tensor>& kept = kept_numbers();
+  const NumberKey key(bits, dtype, device.index);
+  if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  Tensor made = scalar_tensor(op, value, dtype, device, where);
+  // what a captured step makes is its own: a replay makes it again
+  if (capturing() == nullptr && kept.size() < kMostNumbers) kept.emplace(key, made);
+  return made;
+}
+
+void forget_numbers() noexcept { kept_numbers().clear(); }
 
 }  // namespace core
 

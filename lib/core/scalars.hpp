@@ -17,5 +17,10 @@ struct Element {
 Element to_element(const char* op, Scalar value, DType dtype, Where where);
 /// A tensor of shape [] holding it, on `device`.
 Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, Where where);
+/// The same for who only reads it: on a GPU the thread keeps such numbers, so that one beside a tensor costs no kernel
+/// of its own.
+Tensor number_tensor(const char* op, Scalar value, DType dtype, Device device, Where where);
+/// Gives back what the calling thread keeps for it.
+void forget_numbers() noexcept;
 
 }  // namespace capstan::core
