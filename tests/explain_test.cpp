@@ -228,7 +228,7 @@ TEST_CASE("a noted operation leaves a Parameter as it was", "[tape][explain]") {
 // --- size ------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a chain of a million operations is explained, printed, replayed, reset and destroyed by loops",
-          "[tape][explain]") {
+          "[tape][explain][host]") {
   constexpr int length = 1000000;
   const Tensor x = {1.0};
   GradientTape tape{{.persistent = true}};

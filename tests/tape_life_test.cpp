@@ -243,7 +243,7 @@ TEST_CASE("two threads train two models as each would alone", "[tape][threads]")
 
 // --- size ------------------------------------------------------------------------------------------------------
 
-TEST_CASE("a chain of a million operations replays without recursion, in linear time", "[tape]") {
+TEST_CASE("a chain of a million operations replays without recursion, in linear time", "[tape][host]") {
   const auto best_of_three = [](int length) {
     double best = kInfinity;
     for (int run = 0; run < 3; ++run) {
