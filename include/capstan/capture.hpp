@@ -29,6 +29,8 @@ class CapturedStep {
 
   enum class Next { run, capture, replay };
   Next next() const noexcept { return next_; }
+  /// An input where the step runs.
+  Tensor here(const Tensor& x, Where where) const;
   /// The next call after one that ran captures, if the device can.
   void has_run() noexcept;
   /// Checks inputs and copies them to where the captured step reads them. The tensors to call the function with.
@@ -81,11 +83,11 @@ void list_results(std::vector<Tensor>& all, const std::pair<A, B>& x) {
 /// generators give the same numbers as without capturing. Both must live as long as this object; default_rng() is that
 /// of the thread which made the recording.
 ///
-/// Inputs are copied to where the recording reads them, and what the function writes into one stays there; their
-/// shapes, types and number must stay (ShapeError, DTypeError). Results are the same tensors at every call, with new
-/// values: `copy()` what is to be kept. Tensors that the function reads otherwise are read where they were when it was
-/// captured: change them in place. Numbers and tensors of the host stay as they were then, whatever becomes of them. A
-/// tape around the call sees nothing of a replay.
+/// Inputs may be on any device. They are copied to where the recording reads them, and what the function writes into
+/// one stays there; their shapes, types and number must stay (ShapeError, DTypeError). Results are the same tensors at
+/// every call, with new values: `copy()` what is to be kept. Tensors that the function reads otherwise are read where
+/// they were when it was captured: change them in place. Numbers and tensors of the host stay as they were then,
+/// whatever becomes of them. A tape around the call sees nothing of a replay.
 ///
 /// What cannot be recorded is an error of the second call, which names the line: reading a value on the host (item,
 /// to_vector, printing, clipping that asks for the norm), operations that do so (nonzero, unique, masks as indices), and
@@ -107,7 +109,8 @@ class Captured {
   auto call(Where where, const Inputs&... inputs) {
     static_assert((std::is_convertible_v<const Inputs&, const Tensor&> && ...), "a captured step takes tensors");
     using Result = std::invoke_result_t<F&, std::conditional_t<true, const Tensor&, Inputs>...>;
-    if (step_.next() == detail::CapturedStep::Next::run) return run<Result>(static_cast<const Tensor&>(inputs)...);
+    if (step_.next() == detail::CapturedStep::Next::run)
+      return run<Result>(step_.here(static_cast<const Tensor&>(inputs), where)...);
     const Tensor* const given[] = {&static_cast<const Tensor&>(inputs)..., nullptr};
     const std::vector<Tensor> own = step_.take_inputs(given, sizeof...(Inputs), where);
     if (step_.next() == detail::CapturedStep::Next::capture)

@@ -15,6 +15,11 @@ CapturedStep::~CapturedStep() {
   if (step_ != nullptr) core::cuda_runtime()->drop_capture(step_);
 }
 
+Tensor CapturedStep::here(const Tensor& x, Where where) const {
+  core::described("captured step", x, where);
+  return device_ == cpu() ? x : x.to(device_, where);
+}
+
 void CapturedStep::has_run() noexcept {
   if (device_.kind == DeviceKind::cuda) next_ = Next::capture;
 }
