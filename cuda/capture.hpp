@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "cuda/devices.hpp"
-#include "cuda/storage_fwd.hpp"
 #include "lib/core/device_runtime.hpp"
 
 namespace capstan::on_cuda {
+
+struct GpuStorage;
 
 /// Numbers that kernels of a captured step read and the host computes: an image on the host that is copied to the device
 /// before each replay.

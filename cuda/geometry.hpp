@@ -39,8 +39,6 @@ struct Walk {
 
   /// Element i of operand n lies at i: both are walked from end to end.
   bool dense(int n) const { return rank == 1 && strides[n][0] == 1; }
-  /// The operand is one value for all.
-  bool constant(int n) const { return rank == 1 && strides[n][0] == 0; }
   bool all_dense() const {
     for (int n = 0; n < N; ++n)
       if (!dense(n)) return false;

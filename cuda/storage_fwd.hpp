@@ -1,4 +1,0 @@
-#pragma once
-namespace capstan::on_cuda {
-struct GpuStorage;
-}
