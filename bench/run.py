@@ -7,7 +7,9 @@ setting: threads of its kernels, threads of BLAS, malloc as it comes or told to 
 program where there are several ("parity_step/layer"). Rows that end in _t1 or _t2 hold both sides to that many
 threads; in all others Capstan runs with its defaults. --memory measures each row in a process of its own too, for the
 peak of its memory: the whole process's, libraries included. The rows csv_* are compared with pandas, if the Python of
-CAPSTAN_PEERS_PYTHON, or the one that runs this, has it.
+CAPSTAN_PEERS_PYTHON, or the one that runs this, has it. Saving and loading safetensors is compared with a plain copy of
+that file, the time that a checkpoint stalls training with a copy of the weights, and a loop of 10,000 steps a second that
+writes a scalar in each with the same loop without.
 """
 import argparse
 import json
@@ -228,6 +230,30 @@ def csv_rows(build, programs, wanted, options):
         yield Row(name, figures["ours"], figures["peer"], peer and f"{peer}, its C reader", peer=peer)
 
 
+# --- files that Capstan writes ---------------------------------------------------------------------------------
+
+
+FILE_ROWS = {  # our figure, what it is held against, and what that is called
+    "safetensors_save_1gb": ("save", "file_copy", "plain file copy"),
+    "safetensors_load_1gb": ("load", "file_copy", "plain file copy"),
+    "checkpoint_stall": ("checkpoint_stall", "copy_of_state", "copy of the weights"),
+    "loop_with_scalars": ("thousand_steps_with_scalars", "thousand_steps", "without scalars"),
+    "scalars_1000": ("thousand_scalars", None, None),
+}
+
+
+def file_rows(build, programs, wanted, options):
+    names = [name for name in FILE_ROWS if wanted(name)]
+    if not names:
+        return
+    print("weights, checkpoints, scalars", file=sys.stderr)
+    size, rounds = (100, 1) if options.quick else (1000, options.rounds)
+    figures = json.loads(output_of([programs["files"], build / "bench_files", size, rounds]))
+    for name in names:
+        ours, theirs, what = FILE_ROWS[name]
+        yield Row(name, [1e6 * figures[ours]], [1e6 * figures[theirs]] if theirs else [], what, peer=what)
+
+
 # --- printing --------------------------------------------------------------------------------------------------
 
 
@@ -283,7 +309,8 @@ def main():
     timed = benchmark_rows(programs, options.filter.search, options)
     rows = [*(add_peaks(timed, programs, options.min_time) if options.memory else timed),
             *process_rows(build, programs, options.filter.search, options),
-            *csv_rows(build, programs, options.filter.search, options)]
+            *csv_rows(build, programs, options.filter.search, options),
+            *file_rows(build, programs, options.filter.search, options)]
 
     if not rows:
         sys.exit(f"no row matches {options.filter.pattern!r}")

@@ -26,6 +26,15 @@ int open_beside(const std::string& target, std::string& temporary) {
   }
 }
 
+/// Makes a renaming last. What cannot be synchronized is as safe as it can be.
+void sync_folder(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
 }  // namespace
 
 OutputFile::OutputFile(const char* op, const std::string& path, Where where)
@@ -63,12 +72,19 @@ void OutputFile::write(const void* bytes, std::size_t count) {
   if (count > 0 && std::fwrite(bytes, 1, count, file_) < count) fail();
 }
 
-void OutputFile::commit() {
+void OutputFile::reserve(std::int64_t bytes) {
+  if (bytes <= 0 || fallocate(fileno(file_), FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) fail();
+}
+
+void OutputFile::commit(Durable durable) {
   if (std::ferror(file_) != 0 || std::fflush(file_) != 0) fail();
+  if (durable == Durable::yes && fsync(fileno(file_)) != 0) fail();
   std::FILE* const file = file_;
   file_ = nullptr;
   if (std::fclose(file) != 0 || std::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
   committed_ = true;
+  if (durable == Durable::yes) sync_folder(target_);
 }
 
 void OutputFile::fail() const {

@@ -1,12 +1,15 @@
 #pragma once
 // A file that is there whole or not at all: written beside its place under another name, then renamed.
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 
 #include <capstan/error.hpp>
 
 namespace capstan::io {
+
+enum class Durable : bool { no, yes };
 
 class OutputFile {
  public:
@@ -21,8 +24,10 @@ class OutputFile {
   void write(const void* bytes, std::size_t count);
   /// For libraries that write by themselves. They need not look for errors: commit() finds them.
   std::FILE* stream() noexcept { return file_; }
-  /// Puts what was written in the place of what was there.
-  void commit();
+  /// Takes that much room on the disk at once, where the file system can, so that a full disk is told here.
+  void reserve(std::int64_t bytes);
+  /// Puts what was written in the place of what was there; waits until the disk has it if it is to survive a power cut.
+  void commit(Durable durable = Durable::no);
   /// Throws the IoError that it cannot be written, for the reason that errno names.
   [[noreturn]] void fail() const;
 
