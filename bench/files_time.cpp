@@ -106,7 +106,10 @@ void scalars(Figures& figures, const std::string& folder, int rounds) {
     for (int i = 0; i < repeats; ++i) y = cs::tanh(cs::matmul(a, y));
     return y;
   };
-  while (milliseconds([&] { for (int i = 0; i < 100; ++i) step(); }) < 10) ++repeats;
+  while (milliseconds([&] {
+           for (int i = 0; i < 100; ++i) step();
+         }) < 10)
+    ++repeats;
   cs::io::SummaryWriter log(folder + "/run");
   std::int64_t count = 0;
   for (int round = 0; round <= 10 * rounds; ++round) {

@@ -106,7 +106,7 @@ function(capstan_find_io name header version_header version_regex library featur
   set(capstan_summary "${capstan_summary}" PARENT_SCOPE)
 endfunction()
 
-capstan_find_io(minizip minizip/zip.h "" "" minizip "writing npz files" libminizip-dev)
+capstan_find_io(minizip minizip/zip.h "" "" minizip "writing npz files and PyTorch's" libminizip-dev)
 capstan_find_io(csv csv.h csv.h "define CSV_(MAJOR|MINOR|RELEASE) [0-9]+" csv "CSV files" libcsv-dev)
 capstan_find_io(fast_float fast_float/fast_float.h "" "" "" "faster numbers in CSV files" libfast-float-dev)
 capstan_find_io(protozero protozero/pbf_reader.hpp protozero/version.hpp "define PROTOZERO_VERSION_STRING" ""
@@ -192,7 +192,7 @@ if(CAPSTAN_CUDA)
   capstan_report(cuDNN "${cudnn_version}" "convolutions on GPUs, 9 or newer; else kernels of Capstan's own" cudnn9-cuda-13)
 endif()
 
-# --- tests, samples, benchmarks ------------------------------------------------------------------------------------
+# --- tests, tools, samples, benchmarks ------------------------------------------------------------------------------
 
 if(CAPSTAN_TESTS)
   find_package(Python3 QUIET COMPONENTS Interpreter)
@@ -211,9 +211,9 @@ if(CAPSTAN_TESTS)
   capstan_report(nlohmann_json "${nlohmann_json_VERSION}" "tests" nlohmann-json3-dev)
   capstan_report(Python "${Python3_VERSION}" "tests of layers, headers, symbols and documents" python3)
 endif()
-if(CAPSTAN_SAMPLES)
+if(CAPSTAN_TOOLS OR CAPSTAN_SAMPLES)
   find_package(CLI11 QUIET)
-  capstan_report(CLI11 "${CLI11_VERSION}" "samples" libcli11-dev)
+  capstan_report(CLI11 "${CLI11_VERSION}" "tools, samples" libcli11-dev)
 endif()
 if(CAPSTAN_BENCH)
   find_package(benchmark QUIET)

@@ -12,6 +12,12 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/capstanConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/capstanConfig.cmake ${PROJECT_BINARY_DIR}/capstanConfigVersion.cmake
   DESTINATION ${package_dir})
 
+foreach(tool IN ITEMS capstan-plot-run capstan-weights)
+  if(TARGET ${tool})
+    install(TARGETS ${tool})
+  endif()
+endforeach()
+
 # What teaches debuggers to show tensors: docs/debuggers.md.
 set(debuggers ${PROJECT_SOURCE_DIR}/debuggers)
 install(FILES ${debuggers}/capstan_gdb.py ${debuggers}/capstan_layout.py ${debuggers}/capstan_lldb.py

@@ -8,6 +8,8 @@ namespace {
 // The check value of the polynomial, and of RFC 3720's 32 ascending bytes, B.4.
 constexpr std::array<unsigned char, 9> kDigits = {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
 static_assert(crc32c_by_table(kDigits) == 0xE3069283u);
+constexpr std::span<const unsigned char> kDigitsSpan(kDigits);
+static_assert(crc32c_by_table(kDigitsSpan.subspan(4), crc32c_by_table(kDigitsSpan.first(4))) == 0xE3069283u);
 constexpr std::array<unsigned char, 32> kAscending = [] {
   std::array<unsigned char, 32> bytes{};
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(i);
@@ -16,9 +18,9 @@ constexpr std::array<unsigned char, 32> kAscending = [] {
 static_assert(crc32c_by_table(kAscending) == 0x46DD794Eu);
 
 #if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_instruction(const unsigned char* bytes,
+__attribute__((target("sse4.2"))) std::uint32_t crc32c_by_instruction(std::uint32_t so_far, const unsigned char* bytes,
                                                                       std::size_t count) noexcept {
-  unsigned long long crc = 0xFFFFFFFFu;
+  unsigned long long crc = ~so_far;
   for (; count >= 8; count -= 8, bytes += 8) {
     unsigned long long word = 0;
     std::memcpy(&word, bytes, sizeof word);
@@ -37,11 +39,11 @@ bool has_instruction() noexcept {
 
 }  // namespace
 
-std::uint32_t crc32c(std::span<const unsigned char> bytes) noexcept {
+std::uint32_t extend_crc32c(std::uint32_t so_far, std::span<const unsigned char> bytes) noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
-  if (has_instruction()) return crc32c_by_instruction(bytes.data(), bytes.size());
+  if (has_instruction()) return crc32c_by_instruction(so_far, bytes.data(), bytes.size());
 #endif
-  return crc32c_by_table(bytes);
+  return crc32c_by_table(bytes, so_far);
 }
 
 }  // namespace capstan::io

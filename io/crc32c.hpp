@@ -25,10 +25,10 @@ constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc32c_tables() {
 
 inline constexpr std::array<std::array<std::uint32_t, 256>, 8> kCrc32cTables = make_crc32c_tables();
 
-/// On any processor, eight bytes at a time.
-constexpr std::uint32_t crc32c_by_table(std::span<const unsigned char> bytes) {
+/// On any processor, eight bytes at a time. `so_far` is the checksum of what stands before the bytes.
+constexpr std::uint32_t crc32c_by_table(std::span<const unsigned char> bytes, std::uint32_t so_far = 0) {
   const auto& t = kCrc32cTables;
-  std::uint32_t crc = 0xFFFFFFFFu;
+  std::uint32_t crc = ~so_far;
   std::size_t i = 0;
   for (; bytes.size() - i >= 8; i += 8) {
     const unsigned char* p = bytes.data() + i;
@@ -40,8 +40,9 @@ constexpr std::uint32_t crc32c_by_table(std::span<const unsigned char> bytes) {
   return ~crc;
 }
 
-/// The same, by the processor's instruction if it has one.
-std::uint32_t crc32c(std::span<const unsigned char> bytes) noexcept;
+/// The checksum of what came before, 0 of nothing, and these bytes: by the processor's instruction if it has one.
+std::uint32_t extend_crc32c(std::uint32_t so_far, std::span<const unsigned char> bytes) noexcept;
+inline std::uint32_t crc32c(std::span<const unsigned char> bytes) noexcept { return extend_crc32c(0, bytes); }
 
 /// What files hold in place of a checksum, since one over bytes that contain checksums says little.
 constexpr std::uint32_t mask_crc(std::uint32_t crc) noexcept { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }

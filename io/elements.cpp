@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <capstan/create.hpp>
@@ -58,11 +59,6 @@ auto with_type(DType dtype, F&& f) {
   }
 }
 
-unsigned char* mutable_bytes_of(Tensor& values, Where where) {
-  return with_type(values.dtype(where),
-                   [&]<class T>() { return reinterpret_cast<unsigned char*>(values.mutable_data<T>(where)); });
-}
-
 std::uint16_t swapped(std::uint16_t word) { return __builtin_bswap16(word); }
 std::uint32_t swapped(std::uint32_t word) { return __builtin_bswap32(word); }
 std::uint64_t swapped(std::uint64_t word) { return __builtin_bswap64(word); }
@@ -90,11 +86,37 @@ void make_native(unsigned char* bytes, std::int64_t count, DType dtype, ByteOrde
   }
 }
 
+/// Unsigned numbers, which were read as signed ones of the same size, in a wider type.
+template <class From, class To>
+Tensor widened(const Tensor& stored, Where where) {
+  Tensor result = empty(stored.shape(where), {.dtype = dtype_of<To>(), .device = cpu()}, where);
+  const From* from = stored.data<From>(where);
+  To* to = result.mutable_data<To>(where);
+  const std::int64_t count = stored.numel(where);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::make_unsigned_t<From>>(from[i]);
+  return result;
+}
+
+/// There is no wider type for those of 64 bits.
+void check_fits(const ByteSource& file, const Tensor& stored, std::int64_t start) {
+  const auto values = stored.span<std::int64_t>(file.where());
+  const auto negative = std::find_if(values.begin(), values.end(), [](std::int64_t value) { return value < 0; });
+  if (negative == values.end()) return;
+  const std::int64_t offset = start + 8 * (negative - values.begin());
+  file.fail("the unsigned number ", static_cast<std::uint64_t>(*negative), " at ", file.place(offset),
+            " does not fit in int64; it must be below 2^63.");
+}
+
 }  // namespace
 
 const unsigned char* bytes_of(const Tensor& values, Where where) {
   return with_type(values.dtype(where),
                    [&]<class T>() { return reinterpret_cast<const unsigned char*>(values.data<T>(where)); });
+}
+
+unsigned char* mutable_bytes_of(Tensor& values, Where where) {
+  return with_type(values.dtype(where),
+                   [&]<class T>() { return reinterpret_cast<unsigned char*>(values.mutable_data<T>(where)); });
 }
 
 std::int64_t checked_bytes(const ByteSource& file, std::span<const std::int64_t> sizes, DType dtype,
@@ -136,6 +158,13 @@ Tensor read_elements(ByteSource& file, const Shape& shape, DType dtype, ByteOrde
   }
   make_native(bytes, count, dtype, order);
   return values;
+}
+
+Tensor as_signed(const ByteSource& file, const Tensor& stored, std::int64_t start) {
+  if (stored.dtype() == DType::int16) return widened<std::int16_t, std::int32_t>(stored, file.where());
+  if (stored.dtype() == DType::int32) return widened<std::int32_t, std::int64_t>(stored, file.where());
+  check_fits(file, stored, start);
+  return stored;
 }
 
 }  // namespace capstan::io

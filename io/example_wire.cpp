@@ -9,126 +9,24 @@
 #include "lib/base/text.hpp"
 
 #if CAPSTAN_HAS_PROTOZERO
-#include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <map>
 #include <utility>
 
+#include "io/protobuf.hpp"
+
 namespace capstan::io {
 namespace {
-
-using protozero::pbf_wire_type;
 
 static_assert(static_cast<int>(Feature::Kind::bytes) == 1 && static_cast<int>(Feature::Kind::floats) == 2 &&
               static_cast<int>(Feature::Kind::integers) == 3);  // the fields of Feature
 
 // --- reading -------------------------------------------------------------------------------------------------------
 
-/// What is being parsed, and the field that was begun last.
-struct Source {
-  const char* op;
-  const char* begin;
-  Where where;
-  const char* field = nullptr;
-
-  std::int64_t offset() const noexcept { return field - begin; }
-};
-
-/// The fields of a message, one after another. Protozero keeps within the bytes; lengths and tags are checked here in
-/// 64 bits, since it would cut them to 32.
-class Message {
- public:
-  Message(Source& source, std::string_view bytes) : source_(source), reader_(bytes.data(), bytes.size()) {}
-
-  bool next();
-  std::uint32_t number() const noexcept { return number_; }
-  void skip();
-  std::string_view bytes();
-  Message message() { return Message(source_, bytes()); }
-  void read_floats(std::vector<float>& values);
-  void read_integers(std::vector<std::int64_t>& values);
-
- private:
-  /// The number that comes next, and the bytes behind it. Reads no further.
-  std::pair<std::uint64_t, std::uint64_t> peek() const {
-    const protozero::data_view rest = reader_.data();
-    const char* at = rest.data();
-    const char* const end = at + rest.size();
-    const std::uint64_t value = protozero::decode_varint(&at, end);
-    return {value, static_cast<std::uint64_t>(end - at)};
-  }
-  void check_length() const;
-  [[noreturn]] void fail_for_type(const char* expected) const {
-    base::fail<IoError>(source_.where, source_.op, ": field ", std::int64_t{number_}, " has wire type ",
-                        static_cast<int>(reader_.wire_type()), " at offset ", source_.offset(), "; it must be ",
-                        expected, ".");
-  }
-
-  Source& source_;
-  protozero::pbf_reader reader_;
-  std::uint32_t number_ = 0;
-};
-
-bool Message::next() {
-  if (reader_.length() == 0) return false;
-  source_.field = reader_.data().data();
-  if (peek().first > std::numeric_limits<std::uint32_t>::max())
-    base::fail<IoError>(source_.where, source_.op, ": a tag has more than 32 bits at offset ", source_.offset(),
-                        "; it must be the number and the wire type of a field.");
-  reader_.next();
-  number_ = reader_.tag();
-  return true;
-}
-
-void Message::check_length() const {
-  const auto [length, left] = peek();
-  if (length > left)
-    base::fail<IoError>(source_.where, source_.op, ": field ", std::int64_t{number_}, " declares ",
-                        std::to_string(length), " bytes at offset ", source_.offset(), ", and ", std::to_string(left),
-                        " follow; they must be in the message.");
-}
-
-void Message::skip() {
-  if (reader_.has_wire_type(pbf_wire_type::length_delimited)) check_length();
-  reader_.skip();
-}
-
-std::string_view Message::bytes() {
-  if (!reader_.has_wire_type(pbf_wire_type::length_delimited)) fail_for_type("2, a length and bytes");
-  check_length();
-  const protozero::data_view view = reader_.get_view();
-  return {view.data(), view.size()};
-}
-
-void Message::read_floats(std::vector<float>& values) {
-  if (reader_.has_wire_type(pbf_wire_type::fixed32)) {
-    values.push_back(reader_.get_float());
-    return;
-  }
-  if (!reader_.has_wire_type(pbf_wire_type::length_delimited)) fail_for_type("5, 32 bits, or 2, many of them");
-  check_length();
-  const auto packed = reader_.get_packed_float();
-  values.insert(values.end(), packed.begin(), packed.end());
-}
-
-void Message::read_integers(std::vector<std::int64_t>& values) {
-  if (reader_.has_wire_type(pbf_wire_type::varint)) {
-    values.push_back(reader_.get_int64());
-    return;
-  }
-  if (!reader_.has_wire_type(pbf_wire_type::length_delimited)) fail_for_type("0, a varint, or 2, many of them");
-  const std::string_view packed = bytes();
-  if (values.empty())  // not for every one of many parts: exact room each time would take quadratic time
-    values.reserve(static_cast<std::size_t>(
-        std::count_if(packed.begin(), packed.end(), [](char byte) { return (byte & 0x80) == 0; })));
-  const char* at = packed.data();
-  const char* const end = at + packed.size();
-  while (at != end) values.push_back(static_cast<std::int64_t>(protozero::decode_varint(&at, end)));
-}
+using Message = ProtobufMessage;
 
 void read_list(Message list, Feature& feature) {
   while (list.next()) {
@@ -190,13 +88,7 @@ std::vector<std::pair<std::string, Value>> listed(std::map<std::string, Value>& 
 /// `read` takes the fields of the outermost message.
 template <class Read>
 void parse(const char* op, std::string_view bytes, Where where, const Read& read) {
-  Source source{op, bytes.data(), where};
-  try {
-    for (Message message(source, bytes); message.next();) read(message);
-  } catch (const protozero::exception& error) {
-    base::fail<IoError>(where, op, ": the field at offset ", source.offset(), " is damaged (", error.what(),
-                        "); it must be a tag and a value of its wire type.");
-  }
+  parse_protobuf({op, bytes.data(), 0, where}, bytes, read);
 }
 
 // --- writing -------------------------------------------------------------------------------------------------------

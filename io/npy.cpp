@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include <capstan/create.hpp>
 #include <capstan/ops/shaping.hpp>
 
 #include "io/byte_reader.hpp"
@@ -37,34 +35,6 @@ Tensor reversed(const Tensor& x, std::size_t rank, Where where) {
   return permute(x, order, where).contiguous(where);
 }
 
-/// Unsigned numbers, which were read as signed ones of the same size, in a wider type.
-template <class From, class To>
-Tensor widened(const Tensor& stored, Where where) {
-  Tensor result = empty(stored.shape(where), {.dtype = dtype_of<To>(), .device = cpu()}, where);
-  const From* from = stored.data<From>(where);
-  To* to = result.mutable_data<To>(where);
-  const std::int64_t count = stored.numel(where);
-  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::make_unsigned_t<From>>(from[i]);
-  return result;
-}
-
-/// There is no wider type for those of 64 bits.
-void check_fits(const ByteSource& file, const Tensor& stored, std::int64_t start) {
-  const auto values = stored.span<std::int64_t>(file.where());
-  const auto negative = std::find_if(values.begin(), values.end(), [](std::int64_t value) { return value < 0; });
-  if (negative == values.end()) return;
-  const std::int64_t offset = start + 8 * (negative - values.begin());
-  file.fail("the unsigned number ", static_cast<std::uint64_t>(*negative), " at ", file.place(offset),
-            " does not fit in int64; it must be below 2^63.");
-}
-
-Tensor as_signed(const ByteSource& file, const Tensor& stored, std::int64_t start) {
-  if (stored.dtype() == DType::int16) return widened<std::int16_t, std::int32_t>(stored, file.where());
-  if (stored.dtype() == DType::int32) return widened<std::int32_t, std::int64_t>(stored, file.where());
-  check_fits(file, stored, start);
-  return stored;
-}
-
 }  // namespace
 
 Tensor read_npy_data(ByteSource& file) {
@@ -90,9 +60,13 @@ void check_for_npy(const std::string& op, const Tensor& x, Where where) {
                            "by x.to(DType::float32).");
 }
 
+Tensor read_npy_file(const char* op, const std::string& path, Where where) {
+  ByteReader file(op, path, where);
+  return read_npy_data(file);
+}
+
 Tensor read_npy(const std::string& path, Where where) {
-  ByteReader file("read_npy", path, where);
-  return read_npy_data(file).to(default_device(), where);
+  return read_npy_file("read_npy", path, where).to(default_device(), where);
 }
 
 void write_npy(const std::string& path, const Tensor& x, Where where) {

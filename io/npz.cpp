@@ -46,8 +46,8 @@ void check_tensors(std::span<const NamedTensor> tensors, Where where) {
 
 }  // namespace
 
-std::vector<NamedTensor> read_npz(const std::string& path, Where where) {
-  ZipReader archive("read_npz", path, where);
+std::vector<NamedTensor> read_npz_file(const char* op, const std::string& path, Where where) {
+  ZipReader archive(op, path, where);
   for (const ZipEntry& entry : archive.entries())
     if (entry.name.size() <= kSuffix.size() || !std::string_view(entry.name).ends_with(kSuffix))
       archive.file().fail("entry ", quoted(entry.name), " at offset ", entry.header,
@@ -56,8 +56,14 @@ std::vector<NamedTensor> read_npz(const std::string& path, Where where) {
   for (const ZipEntry& entry : archive.entries()) {
     ZipStream stream(archive, entry);
     const std::string name = entry.name.substr(0, entry.name.size() - kSuffix.size());
-    tensors.push_back({name, read_npy_data(stream).to(default_device(), where)});
+    tensors.push_back({name, read_npy_data(stream)});
   }
+  return tensors;
+}
+
+std::vector<NamedTensor> read_npz(const std::string& path, Where where) {
+  std::vector<NamedTensor> tensors = read_npz_file("read_npz", path, where);
+  for (NamedTensor& tensor : tensors) tensor.value = tensor.value.to(default_device(), where);
   return tensors;
 }
 

@@ -1,6 +1,7 @@
 #include "io/output_file.hpp"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ OutputFile::OutputFile(const char* op, const std::string& path, Where where)
     }
     fail_io(op_, path_, where_, "cannot be made: " + system_reason(code) + "; its folder must exist and be writable.");
   }
+  flock(descriptor, LOCK_EX | LOCK_NB);                   // where locks do not work, nobody else can take it either
   if (exists) fchmod(descriptor, before.st_mode & 0777);  // if that fails it has the usual rights
 }
 
@@ -81,9 +83,13 @@ void OutputFile::commit(Durable durable) {
   if (std::ferror(file_) != 0 || std::fflush(file_) != 0) fail();
   if (durable == Durable::yes && fsync(fileno(file_)) != 0) fail();
   std::FILE* const file = file_;
+  const int lock = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0);  // keeps it until the file has its name
   file_ = nullptr;
-  if (std::fclose(file) != 0 || std::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
-  committed_ = true;
+  committed_ = std::fclose(file) == 0 && std::rename(temporary_.c_str(), target_.c_str()) == 0;
+  const int code = errno;
+  if (lock >= 0) close(lock);
+  errno = code;
+  if (!committed_) fail();
   if (durable == Durable::yes) sync_folder(target_);
 }
 

@@ -11,6 +11,7 @@ namespace capstan::io {
 
 enum class Durable : bool { no, yes };
 
+/// While it is written, its temporary file is locked: one that nobody has locked is what a killed process left.
 class OutputFile {
  public:
   /// IoError if the file cannot be made, or if something stands in its place that is no regular file. `op` must live as

@@ -1,15 +1,15 @@
 // Reading TFRecord files. A length is believed after its checksum, and only as far as the file can hold it; the data
 // are then read into a string that grows with them.
-#include <capstan/io/tfrecord.hpp>
+#include "io/tfrecord_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string_view>
 
-#include "io/byte_reader.hpp"
+#include <capstan/io/tfrecord.hpp>
+
 #include "io/crc32c.hpp"
 #include "lib/base/text.hpp"
 
@@ -48,32 +48,11 @@ std::span<const unsigned char> bytes_of(const std::string& data) {
 
 }  // namespace
 
-/// A file, and where in it the next record begins. What fails leaves `offset` alone; `settle` goes back to it.
-struct TfRecordFile {
-  TfRecordFile(const char* op, const std::string& path, bool check, Where where)
-      : file(op, path, where), check_crc(check) {}
-
-  void settle(Where where) {
-    file.set_where(where);
-    if (file.position() != offset) file.seek(offset);
-  }
-  std::optional<std::int64_t> read_length();
-  void read_data(std::size_t length);
-  bool next(std::string& record, Where where);
-  std::int64_t skip(std::int64_t records, Where where);
-
-  ByteReader file;
-  bool check_crc;
-  std::int64_t offset = 0, count = 0;
-  std::string data;  // of the record that is being read
-};
-
-/// None at the end of the file.
 std::optional<std::int64_t> TfRecordFile::read_length() {
   const std::int64_t start = file.position();
   std::array<unsigned char, kHeadBytes> head{};
   const std::size_t found = file.read(head.data(), head.size());
-  if (found == 0) return std::nullopt;
+  if (found == 0 || (found < head.size() && cut_is_end)) return std::nullopt;
   if (found < head.size())
     file.fail("the head of a record is cut short at ", file.place(file.position()), "; it must be ", kHeadBytes,
               " bytes from offset ", start, ", a length and its checksum.");
@@ -81,14 +60,15 @@ std::optional<std::int64_t> TfRecordFile::read_length() {
   if (check_crc) compare_crc(file, "a record's length", bytes.first(8), bytes.subspan(8), start + 8);
   const std::uint64_t length = little_endian(bytes.first(8));
   const auto left = static_cast<std::uint64_t>(file.most_left());
-  if (left < kCrcBytes || length > left - kCrcBytes)
+  if (left < kCrcBytes || length > left - kCrcBytes) {
+    if (cut_is_end) return std::nullopt;
     file.fail("a record declares ", length, " bytes at ", file.place(start), ", and ",
               file.most_left_is_exact() ? "" : "at most ", left, " follow; they must be in the file, and ", kCrcBytes,
               " of a checksum behind them.");
+  }
   return static_cast<std::int64_t>(length);
 }
 
-/// Reads the data and their checksum.
 void TfRecordFile::read_data(std::size_t length) {
   const std::int64_t start = file.position();
   const auto read_all = [&](unsigned char* to, std::size_t wanted) {

@@ -1,11 +1,15 @@
 #include <capstan/optim/accumulate.hpp>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
+#include <capstan/create.hpp>
 #include <capstan/ops/lists.hpp>
 #include <capstan/sparse.hpp>
+#include <capstan/tape.hpp>
 
-#include "lib/base/text.hpp"
+#include "nn/optimizer_state.hpp"
 
 namespace capstan::optim {
 namespace {
@@ -19,6 +23,40 @@ Tensor converted(const Tensor& x, DType dtype, Where where) {
 }
 
 DType wide(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
+/// The same on another device; slices stay slices.
+Tensor moved(const Tensor& x, Device device, Where where) {
+  if (!has_row_slices(x) || x.device(where) == device) return x.to(device, where);
+  const RowSlices slices = row_slices(x, where);
+  return from_row_slices({slices.indices.to(device, where), slices.values.to(device, where)}, x.shape(where), where);
+}
+
+std::string type_name(std::size_t i) { return "type." + std::to_string(i); }
+std::string total_name(std::size_t i) { return "total." + std::to_string(i); }
+
+[[noreturn]] void fail_state(const std::string& entry, const Tensor& value, const char* rule, Where where) {
+  base::fail<Error>(where, "GradientAccumulator::load_state: \"", entry, "\" is ", value.dtype(where), " ",
+                    value.shape(where), "; it must be ", rule, ".");
+}
+
+Shape shape_of(const std::string& entry, const Tensor& sizes, Where where) {
+  if (sizes.dtype(where) != DType::int64 || sizes.rank(where) != 1) fail_state(entry, sizes, "int64 [axes]", where);
+  const std::vector<std::int64_t> list = sizes.to_vector<std::int64_t>(where);
+  return Shape(std::span<const std::int64_t>(list), where);
+}
+
+/// What was added up for gradient i; undefined if nothing was.
+Tensor total_of(detail::StateReader& reader, std::size_t i, Where where) {
+  const std::string name = total_name(i);
+  if (const Tensor whole = reader.find(name); whole.defined()) return whole.copy(where);
+  const Tensor indices = reader.find(name + ".indices");
+  if (!indices.defined()) return {};
+  const Tensor values = reader.find(name + ".values"), sizes = reader.find(name + ".shape");
+  if (!values.defined() || !sizes.defined())
+    base::fail<Error>(where, "GradientAccumulator::load_state: \"", name,
+                      ".indices\" stands without \".values\" or \".shape\"; row slices have all three.");
+  return from_row_slices({indices, values}, shape_of(name + ".shape", sizes, where), where);
+}
 
 }  // namespace
 
@@ -49,6 +87,9 @@ void GradientAccumulator::add(std::vector<Tensor> gradients, Where where) {
     gradients[i] = converted(std::exchange(gradients[i], Tensor()), wide(dtype), where);
   }
   std::vector<Tensor> totals = added_ > 0 ? std::vector<Tensor>() : std::vector<Tensor>(gradients.size());
+  for (std::size_t i = 0; loaded_ && i < totals_.size(); ++i)
+    if (totals_[i].defined() && gradients[i].defined())
+      totals_[i] = moved(totals_[i], gradients[i].device(where), where);
   add_each(added_ > 0 ? totals_ : totals, std::move(gradients), where);
   if (added_ == 0) totals_ = std::move(totals);
   types_ = std::move(types);
@@ -61,6 +102,7 @@ std::vector<Tensor> GradientAccumulator::take(Where where) {
   std::vector<Tensor> gradients = std::exchange(totals_, {});
   const std::vector<DType> types = std::exchange(types_, {});
   const auto batches = static_cast<double>(std::exchange(added_, 0));
+  loaded_ = false;
   if (options_.mean && batches > 1) gradients = scale_each(std::move(gradients), 1 / batches, where).tensors;
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = converted(std::exchange(gradients[i], Tensor()), types[i], where);
@@ -71,6 +113,53 @@ void GradientAccumulator::reset() noexcept {
   totals_.clear();
   types_.clear();
   added_ = 0;
+  loaded_ = false;
+}
+
+std::vector<NamedTensor> GradientAccumulator::state(Where where) const {
+  const NoGrad off;
+  std::vector<NamedTensor> entries = {{"added", detail::whole_number(added_, where)}};
+  for (std::size_t i = 0; i < totals_.size(); ++i) {
+    entries.push_back({type_name(i), zeros({0}, {types_[i], cpu()}, where)});
+    const Tensor& total = totals_[i];
+    if (!total.defined()) continue;
+    if (!has_row_slices(total)) {
+      entries.push_back({total_name(i), total.copy(where)});
+      continue;
+    }
+    const RowSlices slices = row_slices(total, where);
+    const Shape& shape = total.shape(where);
+    Tensor sizes = zeros({shape.rank()}, {DType::int64, cpu()}, where);
+    std::copy(shape.begin(), shape.end(), sizes.mutable_data<std::int64_t>(where));
+    entries.push_back({total_name(i) + ".indices", slices.indices});
+    entries.push_back({total_name(i) + ".values", slices.values.copy(where)});
+    entries.push_back({total_name(i) + ".shape", sizes});
+  }
+  return entries;
+}
+
+void GradientAccumulator::load_state(std::span<const NamedTensor> state, Where where) {
+  const NoGrad off;
+  detail::StateReader reader("GradientAccumulator", state, where);
+  const std::int64_t added = reader.whole("added");
+  std::vector<Tensor> totals;
+  std::vector<DType> types;
+  while (added > 0) {
+    const std::size_t i = types.size();
+    const Tensor type = reader.find(type_name(i));
+    if (!type.defined()) break;
+    if (!is_floating(type.dtype(where)) || type.shape(where) != Shape{0})
+      fail_state(type_name(i), type, "of a floating type and shape [0]", where);
+    types.push_back(type.dtype(where));
+    totals.push_back(total_of(reader, i, where));
+    if (totals[i].defined() && totals[i].dtype(where) != wide(types[i]))
+      fail_state(total_name(i), totals[i], "of the gradient's type, or float32 for 16 bits", where);
+  }
+  reader.finish();
+  totals_ = std::move(totals);
+  types_ = std::move(types);
+  added_ = added;
+  loaded_ = true;
 }
 
 }  // namespace capstan::optim

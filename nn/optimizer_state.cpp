@@ -8,7 +8,7 @@
 
 namespace capstan::optim::detail {
 
-std::size_t StateReader::find(const std::string& name) {
+std::size_t StateReader::search(const std::string& name) {
   if (by_name_.empty()) {
     by_name_.resize(state_.size());
     std::iota(by_name_.begin(), by_name_.end(), std::size_t{0});
@@ -21,9 +21,20 @@ std::size_t StateReader::find(const std::string& name) {
   return at != by_name_.end() && state_[*at].name == name ? *at : state_.size();
 }
 
+std::size_t StateReader::place_of(const std::string& name) {
+  return next_ < state_.size() && !used_[next_] && state_[next_].name == name ? next_ : search(name);
+}
+
+Tensor StateReader::find(const std::string& name) {
+  const std::size_t at = place_of(name);
+  if (at == state_.size()) return {};
+  used_[at] = true;
+  next_ = at + 1;
+  return state_[at].value;
+}
+
 const Tensor& StateReader::take(const std::string& name, const Shape& shape, DType dtype) {
-  std::size_t at = next_;
-  if (at >= state_.size() || used_[at] || state_[at].name != name) at = find(name);
+  const std::size_t at = place_of(name);
   if (at == state_.size())
     base::fail<Error>(where_, optimizer_, "::load_state: the state has no \"", name,
                       "\"; it must be one that state() gave.");

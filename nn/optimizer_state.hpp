@@ -22,13 +22,16 @@ class StateReader {
   double finite(const std::string& name);
   /// Own elements on the device.
   Tensor tensor(const std::string& name, const Shape& shape, DType dtype, Device device);
+  /// An entry of any shape and type, itself; undefined if there is none.
+  Tensor find(const std::string& name);
   /// Throws Error if an entry is left.
   void finish() const;
 
  private:
   const Tensor& take(const std::string& name, const Shape& shape, DType dtype);
   /// The first entry of a name that was not taken yet; as many as there are if there is none.
-  std::size_t find(const std::string& name);
+  std::size_t place_of(const std::string& name);
+  std::size_t search(const std::string& name);
 
   const char* optimizer_;
   Where where_;

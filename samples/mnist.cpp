@@ -1,5 +1,5 @@
 // mnist: tells handwritten digits apart, first with softmax regression, then with a network of three layers.
-// Shows: a data set by name, a pipeline of shuffled batches, SGD and Adam, dropout in training only.
+// Shows: a data set by name, a pipeline of shuffled batches, SGD and Adam, dropout in training only, a progress bar.
 // Prints: the progress, then the share of the 10,000 test images that each model gets right: about 92 % after 1000
 //         steps of 100 images for the regression, about 98 % for the network. Draws the curves.
 // Fails:  if either model is clearly below that; with code 2 if the data files are not there.
@@ -16,8 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "samples/support/chart.hpp"
-#include "samples/support/progress.hpp"
+#include "tools/chart.hpp"
 
 namespace cs = capstan;
 namespace data = capstan::data;
@@ -54,7 +53,7 @@ struct Options {
 };
 
 struct Curves {
-  support::Series loss, accuracy;
+  tools::Series loss, accuracy;
 };
 
 // --- data --------------------------------------------------------------------------------------------------------
@@ -86,10 +85,10 @@ double accuracy_of(Model& model, const Digits& digits) {
 template <class Model, class Optimizer, class Rate>
 double train(const char* title, Model& model, Optimizer& optimizer, std::int64_t steps,
              const data::Pipeline<Digits>& batches, const Digits& test, Rate rate, Curves& curves) {
-  support::Progress progress(title, steps);
   std::int64_t step = 0;
   double accuracy = 0;
-  for (const auto& [images, labels] : batches | data::take(steps)) {
+  auto progress = cs::progress(batches | data::take(steps), title);
+  for (const auto& [images, labels] : progress) {
     ++step;
     cs::GradientTape tape;
     const cs::Tensor loss = cs::mean(cs::sparse_softmax_cross_entropy(model(images), labels));
@@ -102,8 +101,9 @@ double train(const char* title, Model& model, Optimizer& optimizer, std::int64_t
     if (step % kTestEvery == 0 || step == steps) {
       accuracy = accuracy_of(model, test);
       curves.accuracy.add(static_cast<double>(step), accuracy);
+      progress.set("test accuracy", accuracy);
     }
-    if (progress.due(step)) progress.show(step, {{"loss", loss_value}, {"test accuracy", accuracy}});
+    progress.set("loss", loss_value);
   }
   return accuracy;
 }
@@ -126,14 +126,14 @@ double train_three_layers(const Digits& training, const Digits& test, const Opti
 }
 
 void draw(const std::string& path, Curves regression, Curves layers) {
-  support::Chart chart{"Handwritten digits (MNIST)", "step", {}};
+  tools::Chart chart{"Handwritten digits (MNIST)", "step", {}};
   chart.panels.push_back(
       {.label = "loss", .log_scale = true, .series = {std::move(regression.loss), std::move(layers.loss)}});
   chart.panels.push_back({.label = "accuracy on the test images",
                           .low = 0.86,
                           .high = 1.0,
                           .series = {std::move(regression.accuracy), std::move(layers.accuracy)}});
-  support::write_svg(path, chart);
+  tools::write_svg(path, chart);
   std::printf("the curves are in %s\n", path.c_str());
 }
 

@@ -13,14 +13,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <iostream>
 #include <numbers>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "samples/support/chart.hpp"
-#include "samples/support/progress.hpp"
+#include "tools/chart.hpp"
 
 namespace cs = capstan;
 
@@ -62,8 +61,8 @@ struct Score {
 };
 
 struct Curves {
-  support::Series loss{"cross entropy of the sum", {}, {}};
-  support::Series sum{"sum", {}, {}}, parity{"parity", {}, {}};
+  tools::Series loss{"cross entropy of the sum", {}, {}};
+  tools::Series sum{"sum", {}, {}}, parity{"parity", {}, {}};
 };
 
 cs::Tensor random_bits(std::int64_t batch, cs::Rng& rng) { return cs::bernoulli({batch, kBits, 1}, 0.5, rng); }
@@ -111,21 +110,22 @@ double clip_by_global_norm(std::vector<cs::Tensor>& gradients, double limit) {
   return norm;
 }
 
-void show_one_state_and_gradient(std::int64_t step, const cs::Tensor& hidden, const cs::Tensor& bias_gradient) {
-  std::printf("step %lld: the hidden state after the first string, and the gradient of out.bias\n",
-              static_cast<long long>(step));
-  std::fflush(stdout);
-  std::cout << hidden[0] << '\n' << bias_gradient.describe() << std::endl;
+/// A hidden state and a gradient, as text.
+std::string look_inside(std::int64_t step, const cs::Tensor& hidden, const cs::Tensor& bias_gradient) {
+  std::ostringstream text;
+  text << "step " << step << ": the hidden state after the first string, and the gradient of out.bias\n"
+       << hidden[0] << '\n'
+       << bias_gradient.describe();
+  return text.str();
 }
 
 /// Trains and returns the seconds it took.
 double train(Net& net, const Options& options, Curves& curves) {
   cs::optim::Adam adam(cs::nn::parameters(net), {.learning_rate = options.learning_rate});
   cs::Rng rng(options.seed);
-  support::Progress progress("parity", options.steps);
-  double loss_value = 0;
-  Score score;
-  for (std::int64_t step = 1; step <= options.steps; ++step) {
+  auto progress = cs::progress(options.steps, "parity");
+  for (const std::int64_t done : progress) {
+    const std::int64_t step = done + 1;
     const cs::Tensor bits = random_bits(options.batch, rng), sums = sums_of(bits);
     cs::GradientTape tape;
     const auto [logits, hidden] = net(bits);
@@ -133,22 +133,20 @@ double train(Net& net, const Options& options, Curves& curves) {
     std::vector<cs::Tensor> gradients = tape.gradient(loss, adam.parameters());
 
     const double norm = clip_by_global_norm(gradients, kMaxNorm);
-    adam.options().learning_rate = learning_rate_at(step - 1, options);
+    adam.options().learning_rate = learning_rate_at(done, options);
     if (std::isfinite(norm)) adam.apply(gradients);  // one that overflowed says nothing about where to go
 
-    if (step == std::max<std::int64_t>(1, options.steps / 100)) {
-      progress.clear();
-      show_one_state_and_gradient(step, hidden, gradients.back());
-    }
-    const bool due = progress.due(step);
-    if (due || step % 10 == 0) {
-      loss_value = loss.item<float>();
-      score = score_of(logits, sums);
-      curves.loss.add(static_cast<double>(step), loss_value);
-      curves.sum.add(static_cast<double>(step), score.sum);
-      curves.parity.add(static_cast<double>(step), score.parity);
-    }
-    if (due) progress.show(step, {{"loss", loss_value}, {"sum", score.sum}, {"parity", score.parity}});
+    if (step == std::max<std::int64_t>(1, options.steps / 100))
+      progress.print(look_inside(step, hidden, gradients.back()));
+    if (step % 10 != 0 && step != options.steps) continue;
+    const double loss_value = loss.item<float>();
+    const Score score = score_of(logits, sums);
+    curves.loss.add(static_cast<double>(step), loss_value);
+    curves.sum.add(static_cast<double>(step), score.sum);
+    curves.parity.add(static_cast<double>(step), score.parity);
+    progress.set("loss", loss_value);
+    progress.set("sum", score.sum);
+    progress.set("parity", score.parity);
   }
   return progress.seconds();
 }
@@ -177,13 +175,13 @@ void show_one_answer(Net& net) {
 }
 
 void draw(const std::string& path, Curves curves) {
-  support::Chart chart{"Parity of 50-bit strings, by a ReLU network of 24 units", "step", {}};
+  tools::Chart chart{"Parity of 50-bit strings, by a ReLU network of 24 units", "step", {}};
   chart.panels.push_back({.label = "loss", .log_scale = true, .series = {std::move(curves.loss)}});
   chart.panels.push_back({.label = "accuracy on the batch",
                           .low = 0,
                           .high = 1.03,
                           .series = {std::move(curves.sum), std::move(curves.parity)}});
-  support::write_svg(path, chart);
+  tools::write_svg(path, chart);
   std::printf("the curves are in %s\n", path.c_str());
 }
 

@@ -1,7 +1,9 @@
 // Gradients of micro-batches add up to that of the large batch; operations on lists.
 #include "tests/support.hpp"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 using namespace capstan;
 using namespace tests;
@@ -179,6 +181,70 @@ TEST_CASE("a tape that follows gradients follows their sum", "[accumulate][tape]
   accumulator.add({x * x});
   accumulator.add({x * 4});
   CHECK(same(tape.gradient(accumulator.take()[0], x), {4.0, 5.0}));  // (2x + 4) / 2
+}
+
+TEST_CASE("an accumulator goes on from a saved state, bit for bit", "[accumulate][half][sparse]") {
+  const auto gradients = [](double value) {
+    return Tensors{Tensor{value, 0.1}, Tensor(), slices({3, 7, 3}, value), Tensor{1.0f}.to(DType::float16)};
+  };
+  const std::vector<double> added = {0.1, 0.2, 0.3};
+  for (std::size_t before = 0; before <= 3; ++before) {
+    INFO("behind " << before);
+    optim::GradientAccumulator whole({.batches = 3}), first({.batches = 3}), second({.batches = 3});
+    second.add({Tensor{7.0}});  // goes
+    for (const double value : added) whole.add(gradients(value));
+    for (std::size_t i = 0; i < before; ++i) first.add(gradients(added[i]));
+    const std::vector<NamedTensor> state = first.state();
+    if (before < 3) first.add(gradients(100));  // is no part of the state
+    second.load_state(state);
+    CHECK(second.added() == static_cast<std::int64_t>(before));
+    for (std::size_t i = before; i < 3; ++i) second.add(gradients(added[i]));
+    const Tensors expected = whole.take(), actual = second.take();
+    REQUIRE(actual.size() == 4);
+    CHECK(has_row_slices(actual[2]) == has_row_slices(expected[2]));
+    CHECK_FALSE(actual[1].defined());
+    for (const std::size_t i : {0, 2, 3}) CHECK(same(actual[i], expected[i]));
+  }
+}
+
+TEST_CASE("the state of an accumulator has the entries that it promises", "[accumulate]") {
+  optim::GradientAccumulator accumulator({.batches = 2});
+  const auto names = [&] {
+    std::vector<std::string> list;
+    for (const NamedTensor& entry : accumulator.state()) list.push_back(entry.name);
+    return list;
+  };
+  CHECK(names() == std::vector<std::string>{"added"});
+  accumulator.add({Tensor{1.0}, Tensor(), slices({1}, 2)});
+  CHECK(names() == std::vector<std::string>{"added", "type.0", "total.0", "type.1", "type.2", "total.2.indices",
+                                            "total.2.values", "total.2.shape"});
+}
+
+TEST_CASE("a state that no accumulator gives is an error, and nothing changes", "[accumulate][errors]") {
+  optim::GradientAccumulator accumulator({.batches = 2, .mean = false});
+  accumulator.add({Tensor{5.0}});
+  const auto load = [&](std::vector<NamedTensor> state) {
+    return split_message(message_of<Error>([&] { accumulator.load_state(state); })).text;
+  };
+  const std::string op = "GradientAccumulator::load_state: ";
+  const Tensor one = Tensor(std::int64_t{1}), real = zeros({0}, {DType::float64}), total = Tensor{2.0};
+  CHECK(load({}) == op + "the state has no \"added\"; it must be one that state() gave.");
+  CHECK(load({{"added", Tensor(std::int64_t{-1})}}) == op + "\"added\" is -1; it must be >= 0.");
+  CHECK(load({{"added", one}, {"extra", one}}) == op + "\"extra\" is in the state and not in this optimizer.");
+  CHECK(load({{"added", one}, {"type.0", zeros({0}, {DType::int64})}}) ==
+        op + "\"type.0\" is int64 [0]; it must be of a floating type and shape [0].");
+  CHECK(load({{"added", one}, {"type.0", total}}) ==
+        op + "\"type.0\" is float64 [1]; it must be of a floating type and shape [0].");
+  CHECK(load({{"added", one}, {"type.0", real}, {"total.0", Tensor{2.0f}}}) ==
+        op + "\"total.0\" is float32 [1]; it must be of the gradient's type, or float32 for 16 bits.");
+  CHECK(load({{"added", one}, {"type.0", real}, {"total.0.indices", arange(2)}}) ==
+        op + "\"total.0.indices\" stands without \".values\" or \".shape\"; row slices have all three.");
+  CHECK(load({{"added", one},
+              {"type.0", real},
+              {"total.0.indices", arange(1)},
+              {"total.0.values", Tensor{2.0}},
+              {"total.0.shape", total}}) == op + "\"total.0.shape\" is float64 [1]; it must be int64 [axes].");
+  CHECK(same(accumulator.take()[0], {5.0}));
 }
 
 // --- lists -----------------------------------------------------------------------------------------------------

@@ -32,6 +32,8 @@ inline constexpr double roundings64 = 1e-13;
 inline constexpr double roundings32 = 4e-6;
 // Published values carry six to eight digits.
 inline constexpr double published = 1e-5;
+// Values that the data collection states with six to eight decimals: absolute, for results of order 1 in float32.
+inline constexpr double six_decimals = 1e-6;
 
 // Float32 sums: blocks of up to 128 values add up in float32, each step rounding by at most 6e-8; the blocks in double.
 inline constexpr double blocked_sum32 = 1e-5;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -38,6 +39,20 @@ struct LineMemory {
 };
 /// One line for each: file:line, operations, bytes.
 std::string to_string(const std::vector<LineMemory>& lines);
+
+/// A tensor that goes into an operation or comes out of it, as the tape knows it.
+struct RecordedValue {
+  std::int64_t id = -1;             ///< the same number, the same tensor; -1: one that the tape does not follow
+  std::optional<Shape> shape = {};  ///< if the tape knows it: of what is watched, and of first results, it does
+  std::optional<DType> dtype = {};  ///< known whenever the shape is
+};
+/// An operation that gradients flow through.
+struct RecordedOperation {
+  std::string name;                    ///< "matmul"
+  std::string where;                   ///< "train.cpp:57"
+  std::vector<RecordedValue> inputs;   ///< in the operation's order; data, constants and what is undefined have id -1
+  std::vector<RecordedValue> outputs;  ///< those that have a gradient
+};
 
 /// Records what runs on its thread from its construction to its end, as long as it depends on a watched tensor.
 ///
@@ -194,6 +209,13 @@ class GradientTape {
   /// watched, if the target is not on the tape, or if `gradient` has spent the tape.
   /// Cost      linear in the number of operations between the two; no recursion
   std::string explain(const Tensor& target, const Tensor& source, Where where = Where::current()) const;
+  /// What it has recorded, in the order in which it ran: each operation with what goes in and what comes out, so that a
+  /// graph can be drawn. Nothing on a tape that `gradient` has spent. Operations through which no gradient flows are
+  /// not among them.
+  /// Cost      linear in the number of operations and tensors
+  std::vector<RecordedOperation> operations(Where where = Where::current()) const;
+  /// The number of `x` among the values of `operations`, or -1 if the tape does not follow it. Valid until `reset`.
+  std::int64_t id_of(const Tensor& x, Where where = Where::current()) const;
   /// The lines of the program that keep memory, the largest first: `std::cout << to_string(tape.memory_by_line())`.
   std::vector<LineMemory> memory_by_line(Where where = Where::current()) const;
 

@@ -1,4 +1,4 @@
-// peers write|read FOLDER PART...: one side of scripts/check-peers. PART is npy or tfrecord.
+// peers write|read FOLDER PART...: one side of scripts/check-peers. PART is one of kParts.
 #include "tests/peers/peers.hpp"
 
 #include <cstring>
@@ -27,6 +27,9 @@ struct Part {
 
 constexpr Part kParts[] = {
     {"npy", &peers::write_npy_files, &peers::read_npy_files},
+    {"safetensors", &peers::write_safetensors_files, &peers::read_safetensors_files},
+    {"state_dict", &peers::write_state_dict_files, &peers::read_state_dict_files},
+    {"tensorboard", &peers::write_tensorboard_files, &peers::read_tensorboard_files},
     {"tfrecord", &peers::write_tfrecord_files, &peers::read_tfrecord_files},
 };
 
@@ -45,7 +48,7 @@ bool run(const char* name, bool write, const std::string& folder) {
 int main(int argc, char** argv) {
   const bool write = argc > 1 && std::strcmp(argv[1], "write") == 0;
   if (argc < 4 || (!write && std::strcmp(argv[1], "read") != 0)) {
-    std::cerr << "usage: peers write|read FOLDER npy|tfrecord...\n";
+    std::cerr << "usage: peers write|read FOLDER PART...\n";
     return 2;
   }
   try {

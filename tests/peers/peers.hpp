@@ -9,6 +9,15 @@ namespace peers {
 void write_npy_files(const std::string& folder);
 void read_npy_files(const std::string& folder);
 
+void write_safetensors_files(const std::string& folder);
+void read_safetensors_files(const std::string& folder);
+
+void write_state_dict_files(const std::string& folder);
+void read_state_dict_files(const std::string& folder);
+
+void write_tensorboard_files(const std::string& folder);
+void read_tensorboard_files(const std::string& folder);
+
 void write_tfrecord_files(const std::string& folder);
 void read_tfrecord_files(const std::string& folder);
 

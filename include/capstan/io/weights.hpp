@@ -1,6 +1,7 @@
 #pragma once
 // Weights of models: from files of several formats into a model, by name, and from a model to what files hold.
-#include <initializer_list>
+// Defined in io/weights.cpp and io/weights_match.cpp.
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,16 +17,22 @@ namespace io {
 /// Whose conventions a file follows.
 enum class Layout : std::uint8_t {
   capstan,  ///< as the model has them
-  pytorch   ///< weights of `nn::Linear` are [outputs, inputs]: transposed on their way
+  /// Weights of `nn::Linear`, also of those inside of attention and transformers, are [outputs, inputs]: transposed on
+  /// their way. Convolutions, embeddings, norms with their statistics, Bilinear and PRelu are the same in both. Not
+  /// covered, because there are other tensors: recurrent layers and cells (nn/recurrent.hpp says which), and the packed
+  /// in_proj_weight of PyTorch's attention (nn/attention.hpp).
+  pytorch
 };
 
 struct WeightsOptions {
   /// Beginnings of names: what the model calls "conv1.", the file calls "features.0.". Of several that fit a name the
-  /// longest counts; a whole name is a beginning, too.
+  /// longest counts; a whole name is a beginning, too, and so is "", which stands for all.
   std::vector<std::pair<std::string, std::string>> rename = {};
-  bool strict = true;  ///< names must be the same, and shapes must fit; otherwise what fits is taken
+  /// Names must be the same, shapes must fit, and what `rename` and `transpose` name must be there; otherwise what fits
+  /// is taken.
+  bool strict = true;
   Layout layout = Layout::capstan;
-  /// Names of the model, `*` and `?` as in `nn::freeze`, whose tensors of two axes are transposed besides.
+  /// Names of the model, or of parts, `*` and `?` as in `nn::freeze`, whose tensors of two axes are transposed besides.
   std::vector<std::string> transpose = {};
 };
 
@@ -36,11 +43,15 @@ struct WeightsReport {
   std::vector<std::string> mismatched;  ///< what does not fit, with both shapes or types; they keep their values
   bool complete() const noexcept { return missing.empty() && unexpected.empty() && mismatched.empty(); }
 };
-/// One line for each.
+/// A line for each of them: "" if it is complete.
 std::string to_string(const WeightsReport& report);
 
-/// The tensors of a file in one of the formats below, which is known by its first bytes. A name ending in .npy counts as
-/// one tensor without a name.
+/// The tensors of a file in one of the formats below or of a .npy, which is one tensor without a name: which of them is
+/// known by the first bytes, whatever the file is called. On the default device; those of safetensors as
+/// `read_safetensors` has them.
+///
+/// Throws  IoError  what the format's reader throws; a file of none of these formats, HDF5, GGUF, ONNX and pickles
+///         without an archive by name     BackendError  as the format's reader
 Weights read_weights(const std::string& path, Where where = Where::current());
 
 namespace detail {
@@ -51,15 +62,21 @@ std::vector<NamedTensor> weights_of(const nn::detail::Outline& model, const Weig
 }  // namespace detail
 
 /// Copies a file's tensors into a model's parameters and buffers by their names, in place, so that optimizers stay
-/// connected. The model may be on any device. Floating types are converted to the model's. Never recorded.
+/// connected; frozen ones, and what the model holds as const, are loaded, too. The model may be on any device. Never
+/// recorded; a tape that saved the values before says so at its replay.
 ///
 ///   io::load_safetensors("net.safetensors", net);
 ///   const auto report = io::load_weights("resnet.pt", net, {.rename = {{"body.", "layer1."}}, .strict = false,
 ///                                                           .layout = io::Layout::pytorch});
 ///
-/// Throws  IoError     as the file's reader
-///         Error       names, shapes or types that do not fit, if `strict`: the message has all of them, and for each
-///                     missing name the most similar one of the file; two names of the model that ask for the same one
+/// Types   floating ones are converted to the model's, rounded to the nearest; others must be the same
+/// Cost    one copy, on all threads; safetensors files are not read into memory first. Models on a GPU need room there
+///         for the file's tensors meanwhile
+/// Throws  IoError     as `read_weights`, or as the format's reader
+///         Error       if `strict`, names that only one of the two has: the message has both, the first 20 of each
+///                     kind, and for each missing name the most similar one of the file. Strict or not, two names of
+///                     the model that ask for the same one, and two renamings of the same beginning
+///         ShapeError, DTypeError  if `strict`, of another shape or type; the message has all that does not fit
 /// Then nothing has changed.
 template <class Model>
 WeightsReport load_weights(const std::string& path, Model& model, const WeightsOptions& options = {},
@@ -83,12 +100,13 @@ WeightsReport load_npz(const std::string& path, Model& model, const WeightsOptio
 template <class Model>
 WeightsReport load_state_dict(const std::string& path, Model& model, const WeightsOptions& options = {},
                               Where where = Where::current()) {
-  return detail::load_weights("load_state_dict", detail::WeightsFormat::state_dict, path,
-                              nn::detail::outline_of(model), options, where);
+  return detail::load_weights("load_state_dict", detail::WeightsFormat::state_dict, path, nn::detail::outline_of(model),
+                              options, where);
 }
 
-/// A model's parameters and buffers under the names and in the layout of a file, for `save_safetensors`, `write_npz` and
-/// `save_state_dict`: the reverse of what the options do when loading. Handles where nothing had to be transposed.
+/// A model's parameters and buffers under the names and in the layout of a file, for `save_safetensors`, `write_npz`
+/// and `save_state_dict`: the reverse of what the same options do when loading. Handles and views: nothing is copied,
+/// and what the model learns later shows in them. Throws Error as `load_weights` for its options.
 template <class Model>
 std::vector<NamedTensor> weights_of(Model& model, const WeightsOptions& options = {}, Where where = Where::current()) {
   return detail::weights_of(nn::detail::outline_of(model), options, where);

@@ -1,9 +1,10 @@
 #pragma once
 // Gradients of several small batches as that of one large batch.
 #include <cstdint>
+#include <span>
 #include <vector>
 
-#include <capstan/tensor.hpp>
+#include <capstan/parameter.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
 namespace optim {
@@ -43,11 +44,20 @@ class GradientAccumulator {
   /// Forgets what was added.
   void reset() noexcept;
 
+  /// What was added up so far, as copies: "added", and for each gradient I "type.I", without elements and of the
+  /// gradient's type, and "total.I" unless it was undefined; of row slices "total.I.indices", "total.I.values" and
+  /// "total.I.shape".
+  std::vector<NamedTensor> state(Where where = Where::current()) const;
+  /// Goes on from a state. `add` takes the sums to the devices of its gradients. Throws Error, ShapeError, DTypeError,
+  /// IndexError for one that state() does not give; then nothing has changed.
+  void load_state(std::span<const NamedTensor> state, Where where = Where::current());
+
  private:
   AccumulateOptions options_;
   std::vector<Tensor> totals_;
   std::vector<DType> types_;  // of the gradients that came in
   std::int64_t added_ = 0;
+  bool loaded_ = false;  // sums may be on other devices than the gradients
 };
 
 }  // namespace optim

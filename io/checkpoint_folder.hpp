@@ -1,0 +1,74 @@
+#pragma once
+// A folder with checkpoints: what lies in it, what is new and what has to go.
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/background_task.hpp"
+#include "io/checkpoint_file.hpp"
+
+namespace capstan::io {
+
+/// The largest number, and the largest step, that file names have.
+inline constexpr std::int64_t kMostNumber = 999'999'999'999'999'999;
+
+/// What a file's name says.
+struct CheckpointName {
+  std::int64_t number = 0;
+  std::int64_t step = 0;
+  std::string file;  ///< "checkpoint-000012-step-1200.safetensors"
+};
+
+/// A checkpoint whose number is taken and whose file is made.
+struct BegunCheckpoint {
+  BegunCheckpoint(const char* op, const std::string& path, CheckpointName taken, const CheckpointHead& its_head,
+                  PartContents contents, Where where)
+      : name(std::move(taken)), head(its_head), output(op, path, head, std::move(contents), where) {}
+
+  CheckpointName name;
+  CheckpointHead head;
+  CheckpointOutput output;
+};
+
+struct CheckpointFolder {
+  CheckpointFolder(std::string folder, CheckpointOptions checked) : path(std::move(folder)), options(checked) {}
+
+  /// In the order of their numbers; none if there is no such folder. Names that only look alike are left out. IoError
+  /// if the folder cannot be read.
+  std::vector<CheckpointName> names(const char* op, Where where) const;
+  /// Those that have a metric, the best first. Files whose head cannot be read are skipped.
+  std::vector<CheckpointName> by_metric(const char* op, Where where);
+  std::string path_of(const std::string& file) const;
+  /// Read once. IoError.
+  const CheckpointHead& head_of(const char* op, const std::string& file, Where where);
+
+  /// Makes the folder, and in it the file of the next number.
+  std::shared_ptr<BegunCheckpoint> begin(const char* op, std::int64_t step, std::optional<double> metric,
+                                         PartContents contents, Where where);
+  /// Writes it, and removes what is not to be kept beside it.
+  void write(BegunCheckpoint& begun);
+  /// Restores the first that is intact: its step. IoError if none is.
+  std::int64_t restore(const char* op, std::span<const CheckpointName> candidates, std::span<const NamedPart> parts,
+                       Where where);
+
+  const std::string path;
+  const CheckpointOptions options;
+  std::vector<std::string> skipped;             // errors
+  std::map<std::string, CheckpointHead> heads;  // by the files' names
+  std::set<std::string> damaged;                // files that were found so: neither counted nor removed
+  bool tidied = false;
+  BackgroundTask writer;  // last: it uses the others
+
+ private:
+  void skip(const std::string& file, const Error& error);
+  void tidy() const noexcept;
+  void remove_old(const std::string& newest);
+};
+
+}  // namespace capstan::io

@@ -1,0 +1,148 @@
+// The safetensors files of scripts/check-peers. safetensors.py beside it knows the same content.
+#include <capstan/capstan.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tests/peers/peers.hpp"
+
+namespace peers {
+namespace {
+
+using capstan::DType;
+using capstan::NamedTensor;
+using capstan::Shape;
+using capstan::Tensor;
+using capstan::io::Metadata;
+using capstan::io::Weights;
+
+/// A type of the format's and what it is here.
+struct Type {
+  std::string code;
+  DType dtype;
+  bool is_signed = true, complex = false, written = true;
+};
+std::vector<Type> types() {
+  return {{"F16", DType::float16},
+          {"F32", DType::float32},
+          {"F64", DType::float64},
+          {"I8", DType::int8},
+          {"I16", DType::int16},
+          {"I32", DType::int32},
+          {"I64", DType::int64},
+          {"U8", DType::uint8, false},
+          {"BOOL", DType::bool8, false},
+          {"BF16", DType::bfloat16},
+          {"U16", DType::int32, false, false, false},
+          {"U32", DType::int64, false, false, false},
+          {"U64", DType::int64, false, false, false},
+          {"C64", DType::float32, true, true, false},
+          {"F8_E4M3", DType::float32, true, false, false},
+          {"F8_E5M2", DType::float32, true, false, false}};
+}
+
+std::vector<Shape> shapes() {
+  return {Shape{}, Shape{5}, Shape{0}, Shape{2, 3}, Shape{2, 0, 3}, Shape{1, 2, 1, 2, 1, 2, 1}};
+}
+
+// --- the content ---------------------------------------------------------------------------------------------------
+
+/// Element i, row-major; those of 8 bits hold them, too.
+double number(const Type& type, std::int64_t i) {
+  const std::int64_t value = i * 5 % 7;
+  if (type.dtype == DType::bool8) return static_cast<double>(value % 2);
+  return static_cast<double>(type.is_signed ? value - 3 : value);
+}
+
+/// Pairs of complex numbers are elements i and i+1.
+Shape shape_of(const Type& type, const Shape& shape) {
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  if (type.complex) sizes.push_back(2);
+  return Shape(sizes);
+}
+
+std::vector<double> numbers(const Type& type, const Shape& shape) {
+  std::vector<double> list;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) {
+    list.push_back(number(type, i));
+    if (type.complex) list.push_back(number(type, i + 1));
+  }
+  return list;
+}
+
+std::string name_of(std::size_t shape) { return "layer.\"gr\xC3\xB6\xC3\x9Fter\"." + std::to_string(shape); }
+
+std::vector<NamedTensor> tensors(const Type& type, bool names_have_type) {
+  std::vector<NamedTensor> list;
+  for (std::size_t i = 0; i < shapes().size(); ++i) {
+    const Tensor values = capstan::from_vector(numbers(type, shapes()[i]), shape_of(type, shapes()[i])).to(type.dtype);
+    list.push_back({names_have_type ? type.code + name_of(i) : name_of(i), values});
+  }
+  return list;
+}
+
+std::vector<NamedTensor> tensors_of_all_types() {
+  std::vector<NamedTensor> all;
+  for (const Type& type : types())
+    if (type.written && type.dtype != DType::bfloat16)  // NumPy has none
+      for (NamedTensor& tensor : tensors(type, true)) all.push_back(tensor);
+  return all;
+}
+
+Metadata metadata() { return {{"format \"\\\n", "gr\xC3\xB6\xC3\x9Fter\x01"}}; }
+
+// --- comparing -----------------------------------------------------------------------------------------------------
+
+const Tensor& find(const Weights& weights, const std::string& name, const std::string& file) {
+  for (const NamedTensor& tensor : weights.tensors)
+    if (tensor.name == name) return tensor.value;
+  require(false, file, "there is no " + name);
+  return weights.tensors.front().value;
+}
+
+void check(const std::string& folder, const std::string& file, const std::vector<NamedTensor>& expected,
+           const Metadata& texts) {
+  const Weights weights = capstan::io::read_safetensors(folder + "/" + file);
+  require(weights.tensors.size() == expected.size(), file, std::to_string(weights.tensors.size()) + " tensors");
+  require(weights.metadata == texts, file, "the metadata differ");
+  for (const auto& [name, value] : expected) {
+    const Tensor& x = find(weights, name, file);
+    require(x.dtype() == value.dtype(), file, name + ": the type is " + capstan::name(x.dtype()));
+    require(x.shape() == value.shape(), file, name + ": the shape is " + capstan::to_string(x.shape()));
+    require(x.to(DType::float64).to_vector<double>() == value.to(DType::float64).to_vector<double>(), file,
+            name + ": the elements differ");
+  }
+  say(file, "equal");
+}
+
+}  // namespace
+
+void write_safetensors_files(const std::string& folder) {
+  const auto save = [&](const std::string& file, const std::vector<NamedTensor>& list, const Metadata& texts = {}) {
+    capstan::io::save_safetensors(folder + "/" + file, list, texts);
+    say(file, "written");
+  };
+  for (const Type& type : types())
+    if (type.written) save(type.code + ".safetensors", tensors(type, false));
+  save("all.safetensors", tensors_of_all_types());
+  save("metadata.safetensors", tensors(types()[1], false), metadata());
+  save("none.safetensors", {});
+  const Tensor matrix = capstan::arange(6).to(DType::float32);
+  save("transposed.safetensors", {{"x", capstan::transpose(capstan::reshape(matrix, {2, 3}))}});
+}
+
+void read_safetensors_files(const std::string& folder) {
+  for (const Type& type : types()) {
+    const std::string file = type.code + ".safetensors";
+    if (std::filesystem::exists(folder + "/" + file)) check(folder, file, tensors(type, false), {});
+    else say(file, "is left out: the other side has no such type");
+  }
+  check(folder, "all.safetensors", tensors_of_all_types(), {});
+  check(folder, "metadata.safetensors", tensors(types()[1], false), metadata());
+  check(folder, "none.safetensors", {}, {});
+}
+
+}  // namespace peers
