@@ -26,7 +26,8 @@ DType wide(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 
 /// The same on another device; slices stay slices.
 Tensor moved(const Tensor& x, Device device, Where where) {
-  if (!has_row_slices(x) || x.device(where) == device) return x.to(device, where);
+  if (x.device(where) == device) return x;
+  if (!has_row_slices(x)) return x.to(device, where);
   const RowSlices slices = row_slices(x, where);
   return from_row_slices({slices.indices.to(device, where), slices.values.to(device, where)}, x.shape(where), where);
 }
