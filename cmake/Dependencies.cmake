@@ -110,7 +110,7 @@ capstan_find_io(minizip minizip/zip.h "" "" minizip "writing npz files and PyTor
 capstan_find_io(csv csv.h csv.h "define CSV_(MAJOR|MINOR|RELEASE) [0-9]+" csv "CSV files" libcsv-dev)
 capstan_find_io(fast_float fast_float/fast_float.h "" "" "" "faster numbers in CSV files" libfast-float-dev)
 capstan_find_io(protozero protozero/pbf_reader.hpp protozero/version.hpp "define PROTOZERO_VERSION_STRING" ""
-  "examples in TFRecord files, TensorBoard's event files" libprotozero-dev)
+  "examples in TFRecord files, TensorBoard event files" libprotozero-dev)
 capstan_find_io(nlohmann_json nlohmann/json.hpp "" "" "" "safetensors files, checkpoints" nlohmann-json3-dev)
 capstan_find_io(png png.h png.h "define PNG_LIBPNG_VER_STRING" png "PNG images" libpng-dev)
 capstan_find_io(jpeg jpeglib.h "" "" jpeg "JPEG images" libjpeg-dev)
