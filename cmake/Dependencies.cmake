@@ -106,7 +106,7 @@ function(capstan_find_io name header version_header version_regex library featur
   set(capstan_summary "${capstan_summary}" PARENT_SCOPE)
 endfunction()
 
-capstan_find_io(minizip minizip/zip.h "" "" minizip "writing npz files and PyTorch's" libminizip-dev)
+capstan_find_io(minizip minizip/zip.h "" "" minizip "writing npz and PyTorch files" libminizip-dev)
 capstan_find_io(csv csv.h csv.h "define CSV_(MAJOR|MINOR|RELEASE) [0-9]+" csv "CSV files" libcsv-dev)
 capstan_find_io(fast_float fast_float/fast_float.h "" "" "" "faster numbers in CSV files" libfast-float-dev)
 capstan_find_io(protozero protozero/pbf_reader.hpp protozero/version.hpp "define PROTOZERO_VERSION_STRING" ""
