@@ -134,7 +134,7 @@ std::int64_t CheckpointManager::restore_best(const CheckpointParts& parts, Where
   const std::vector<NamedPart> named = named_parts(op, parts, where);
   folder.writer.finish();
   folder.skipped.clear();
-  const std::vector<CheckpointName> best = folder.by_metric(op, where);
+  const std::vector<CheckpointName> best = folder.by_metric(op, folder.skipped, where);
   if (best.empty() && folder.skipped.empty())
     base::fail<Error>(where, op, ": ", folder.path,
                       " has no checkpoint with a metric; one must be saved with `.metric`, and not be NaN.");

@@ -122,18 +122,18 @@ const CheckpointHead& CheckpointFolder::head_of(const char* op, const std::strin
   return heads.emplace(file, read_checkpoint_head(op, path_of(file), where)).first->second;
 }
 
-void CheckpointFolder::skip(const std::string& file, const Error& error) {
-  skipped.emplace_back(error.what());
+void CheckpointFolder::skip(const std::string& file, const Error& error, std::vector<std::string>& errors) {
+  errors.emplace_back(error.what());
   damaged.insert(file);
 }
 
-std::vector<CheckpointName> CheckpointFolder::by_metric(const char* op, Where where) {
+std::vector<CheckpointName> CheckpointFolder::by_metric(const char* op, std::vector<std::string>& errors, Where where) {
   std::vector<std::pair<double, CheckpointName>> found;
   for (const CheckpointName& name : names(op, where)) {
     try {
       const std::optional<double> metric = head_of(op, name.file, where).metric;
       if (metric && !std::isnan(*metric)) found.emplace_back(*metric, name);
-    } catch (const IoError& error) { skip(name.file, error); }
+    } catch (const IoError& error) { skip(name.file, error, errors); }
   }
   std::reverse(found.begin(), found.end());  // of equals the last
   std::stable_sort(found.begin(), found.end(), [this](const auto& a, const auto& b) {
@@ -187,6 +187,7 @@ void CheckpointFolder::write(BegunCheckpoint& begun) {
   begun.output.write();
   try {
     heads.insert_or_assign(begun.name.file, begun.head);
+    damaged.erase(begun.name.file);  // somebody has removed that one, and its name was free again
     remove_old(begun.name.file);
   } catch (...) {  // it is saved; what has to go goes next time
   }
@@ -194,12 +195,11 @@ void CheckpointFolder::write(BegunCheckpoint& begun) {
 
 void CheckpointFolder::remove_old(const std::string& newest) {
   const char* const op = "CheckpointManager::save";
-  const std::vector<std::string> told = skipped;
+  std::vector<std::string> untold;
   std::set<std::string> kept = {newest};
   std::int64_t best = options.keep_best;
-  for (const CheckpointName& name : by_metric(op, Where::current()))
+  for (const CheckpointName& name : by_metric(op, untold, Where::current()))
     if (damaged.count(name.file) == 0 && best-- > 0) kept.insert(name.file);
-  skipped = told;  // which is what `restore` had to say
   const std::vector<CheckpointName> all = names(op, Where::current());
   std::int64_t last = options.keep;
   for (auto name = all.rbegin(); name != all.rend(); ++name) {
@@ -218,7 +218,7 @@ std::int64_t CheckpointFolder::restore(const char* op, std::span<const Checkpoin
     try {
       contents = read_checkpoint(op, path_of(name.file), where);
     } catch (const IoError& error) {
-      skip(name.file, error);
+      skip(name.file, error, skipped);
       continue;
     }
     damaged.erase(name.file);

@@ -42,8 +42,8 @@ struct CheckpointFolder {
   /// In the order of their numbers; none if there is no such folder. Names that only look alike are left out. IoError
   /// if the folder cannot be read.
   std::vector<CheckpointName> names(const char* op, Where where) const;
-  /// Those that have a metric, the best first. Files whose head cannot be read are skipped.
-  std::vector<CheckpointName> by_metric(const char* op, Where where);
+  /// Those that have a metric, the best first. Files whose head cannot be read are left out, and said to `errors`.
+  std::vector<CheckpointName> by_metric(const char* op, std::vector<std::string>& errors, Where where);
   std::string path_of(const std::string& file) const;
   /// Read once. IoError.
   const CheckpointHead& head_of(const char* op, const std::string& file, Where where);
@@ -59,14 +59,14 @@ struct CheckpointFolder {
 
   const std::string path;
   const CheckpointOptions options;
-  std::vector<std::string> skipped;             // errors
+  std::vector<std::string> skipped;             // errors; not touched by `writer`: users read them meanwhile
   std::map<std::string, CheckpointHead> heads;  // by the files' names
   std::set<std::string> damaged;                // files that were found so: neither counted nor removed
   bool tidied = false;
   BackgroundTask writer;  // last: it uses the others
 
  private:
-  void skip(const std::string& file, const Error& error);
+  void skip(const std::string& file, const Error& error, std::vector<std::string>& errors);
   void tidy() const noexcept;
   void remove_old(const std::string& newest);
 };

@@ -168,7 +168,11 @@ void put_back(const CheckpointPart& part, const PartState& before, Where where) 
     throw ShapeError(start + error.what());
   } catch (const DTypeError& error) { throw DTypeError(start + error.what()); } catch (const DeviceError& error) {
     throw DeviceError(start + error.what());
-  } catch (const IndexError& error) { throw IndexError(start + error.what()); } catch (const Error& error) {
+  } catch (const IndexError& error) { throw IndexError(start + error.what()); } catch (const IoError& error) {
+    throw IoError(start + error.what());
+  } catch (const NumericError& error) { throw NumericError(start + error.what()); } catch (const TapeError& error) {
+    throw TapeError(start + error.what());
+  } catch (const BackendError& error) { throw BackendError(start + error.what()); } catch (const Error& error) {
     throw Error(start + error.what());
   }
 }

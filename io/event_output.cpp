@@ -149,7 +149,10 @@ bool EventOutput::has_room(const char* op, Where where, Lock& lock) {
     check_open(op, where);
     if (failure_ != 0 && !std::exchange(told_, true)) fail(op, where, failure_);
     if (buffer_.size() < most_) return true;
-    if (failure_ != 0) return false;
+    if (failure_ != 0) {
+      ++dropped_;
+      return false;
+    }
     emptied_.wait(lock);
   }
 }
@@ -186,11 +189,17 @@ void EventOutput::close(const char* op, Where where) {
   wake_.notify_all();
   emptied_.notify_all();
   if (thread_.joinable()) thread_.join();
+  Lock lock(mutex_);
+  emptied_.wait(lock, [this] { return !writing_; });  // a flush that had begun
   if (::close(std::exchange(file_.number, -1)) != 0 && failure_ == 0) {
     failure_ = errno;
     failed_at_ = offset_;
   }
   if (failure_ != 0) fail(op, where, failure_);
+  if (dropped_ > 0)
+    fail_io(op, path_, where,
+            base::join("cannot be written: there was no room at offset ", failed_at_, " for a while, and what ",
+                       dropped_, " calls logged then is lost; the disk must have room for it. All else is there."));
 }
 
 // --- the thread ----------------------------------------------------------------------------------------------------
@@ -210,6 +219,7 @@ void EventOutput::work() noexcept {
 /// Takes all that is there to the file, or as much of it as goes: what an earlier failure has left, then the buffer.
 void EventOutput::drain(Lock& lock) noexcept {
   emptied_.wait(lock, [this] { return !writing_; });
+  if (file_.number < 0) return;  // it was closed meanwhile
   writing_ = true;
   int code = 0;
   for (int round = 0; round < 2 && code == 0; ++round) {

@@ -101,6 +101,7 @@ class EventOutput {
   int failure_ = 0;             // of errno, why the last attempt to write failed; 0 if it did not
   bool told_ = false;           // a call has thrown it
   std::int64_t failed_at_ = 0;  // offset
+  std::int64_t dropped_ = 0;    // calls whose records memory had no room for
 
   std::string pending_;      // on its way to the file ...
   std::size_t written_ = 0;  // ... and so much of it is there

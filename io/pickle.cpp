@@ -109,8 +109,8 @@ class Walk {
   std::string name_of_key(NodeId key) const {
     if (nodes_[key].kind == NodeKind::integer) return std::to_string(nodes_[key].value);
     if (nodes_[key].kind != NodeKind::text)
-      source_.fail(name_of(nodes_[key].kind), " made at ", place(key),
-                   " is the key of tensors; it must be a text or an integer.");
+      source_.fail(name_of(nodes_[key].kind), " is the key of tensors in the dictionary made at ",
+                   place(open_.back().node), "; it must be a text or an integer.");
     return std::string(machine_.text(key));
   }
 

@@ -88,11 +88,6 @@ void Progress::close(bool complete) noexcept {
   }
 }
 
-void Progress::look(std::int64_t done) noexcept {
-  try {
-    ProgressDisplay::instance().look(bar_of(count_), done);
-  } catch (...) {  // as above
-  }
-}
+void Progress::look(std::int64_t done) noexcept { ProgressDisplay::instance().look(bar_of(count_), done); }
 
 }  // namespace capstan

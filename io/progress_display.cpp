@@ -68,7 +68,7 @@ void ProgressDisplay::begin(ProgressBar& bar) {
   if (bar.mode != ProgressMode::off) enlist(bar);
   bar.running = true;
   if (bar.mode == ProgressMode::off) return;
-  look_when(bar, bar.start + 1);
+  look_when(bar, bar.start < kNever ? bar.start + 1 : kNever);
   if (bar.mode == ProgressMode::bar && (drawn_.empty() || now >= drawn_at_ + kBetweenDrawings)) draw(now);
 }
 
@@ -80,7 +80,7 @@ void ProgressDisplay::enlist(ProgressBar& bar) {
   bars_.insert(last == bars_.rend() ? bars_.end() : last.base(), &bar);
 }
 
-void ProgressDisplay::look(ProgressBar& bar, std::int64_t done) {
+void ProgressDisplay::look(ProgressBar& bar, std::int64_t done) noexcept {
   std::int64_t at = __atomic_load_n(&bar.look_at, __ATOMIC_RELAXED);
   if (done < at || at == kNever) return;  // another thread looks
   if (!__atomic_compare_exchange_n(&bar.look_at, &at, kNever, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
@@ -90,10 +90,17 @@ void ProgressDisplay::look(ProgressBar& bar, std::int64_t done) {
   if (!full && bar.total >= 0) next = std::min(next, bar.total);  // the end is shown even if nobody calls finish()
   if (now >= bar.due || full) {
     const std::unique_lock lock(mutex_, std::try_to_lock);  // rather than wait for another bar: the next time
-    if (lock && bar.running) show(bar, done, now, full);
+    if (lock && bar.running) try_to_show(bar, done, now, full);
     if (lock && !bar.running) next = kNever;
   }
   look_when(bar, next);
+}
+
+void ProgressDisplay::try_to_show(ProgressBar& bar, std::int64_t done, double now, bool full) noexcept {
+  try {
+    show(bar, done, now, full);
+  } catch (...) {  // no memory for a line: the next one
+  }
 }
 
 void ProgressDisplay::show(ProgressBar& bar, std::int64_t done, double now, bool full) {

@@ -26,7 +26,7 @@ class ProgressDisplay {
   /// Begins a bar, or begins it anew if it runs.
   void begin(ProgressBar& bar);
   /// A step after which so many are done, and the clock may be worth a look.
-  void look(ProgressBar& bar, std::int64_t done);
+  void look(ProgressBar& bar, std::int64_t done) noexcept;
   /// Ends a bar that runs.
   void end(ProgressBar& bar, bool complete);
   void print(std::string_view text);
@@ -37,6 +37,7 @@ class ProgressDisplay {
  private:
   // What follows runs under the mutex.
   void enlist(ProgressBar& bar);
+  void try_to_show(ProgressBar& bar, std::int64_t done, double now, bool full) noexcept;
   void show(ProgressBar& bar, std::int64_t done, double now, bool full);
   void end_on_terminal(ProgressBar& bar, double now, ProgressState state);
   bool is_line_due(const ProgressBar& bar, std::int64_t done, double now) const;

@@ -32,11 +32,26 @@ Word load(const unsigned char* bytes) noexcept {
 }
 
 // Types of 8 bits: OCP 8-bit Floating Point Specification (E4M3 has no infinity), and of its Microscaling formats E8M0.
-float from_e4m3(std::uint8_t byte) noexcept {
+// FNUZ, arXiv:2206.02915: no infinity, and NaN alone in the place of -0.
+
+/// All bytes as finite numbers.
+template <std::uint32_t kMantissa, std::uint32_t kBias>
+float from_finite(std::uint8_t byte) noexcept {
   const std::uint32_t sign = (byte & 0x80u) << 24, magnitude = byte & 0x7Fu;
-  if (magnitude == 0x7F) return std::bit_cast<float>(sign | 0x7FC00000u);
-  if (magnitude < 8) return (sign != 0 ? -0x1p-9f : 0x1p-9f) * static_cast<float>(magnitude);  // subnormal
-  return std::bit_cast<float>(sign | ((magnitude << 20) + ((127u - 7u) << 23)));
+  if (magnitude >> kMantissa != 0)
+    return std::bit_cast<float>(sign | ((magnitude << (23 - kMantissa)) + ((127 - kBias) << 23)));
+  const auto least = std::bit_cast<float>((128 - kBias - kMantissa) << 23);  // 2^(1 - bias - mantissa)
+  return (sign != 0 ? -least : least) * static_cast<float>(magnitude);
+}
+float from_e4m3(std::uint8_t byte) noexcept {
+  if ((byte & 0x7F) == 0x7F) return std::bit_cast<float>((byte & 0x80u) << 24 | 0x7FC00000u);
+  return from_finite<3, 7>(byte);
+}
+float from_e4m3_fnuz(std::uint8_t byte) noexcept {
+  return byte == 0x80 ? std::numeric_limits<float>::quiet_NaN() : from_finite<3, 8>(byte);
+}
+float from_e5m2_fnuz(std::uint8_t byte) noexcept {
+  return byte == 0x80 ? std::numeric_limits<float>::quiet_NaN() : from_finite<2, 16>(byte);
 }
 float from_e5m2(std::uint8_t byte) noexcept {  // the upper half of a float16
   return float16::from_bits(static_cast<std::uint16_t>(byte << 8));
@@ -133,6 +148,8 @@ Tensor Elements::tensor(const StoredTensor& stored) const {
     case StoredType::F8_E4M3: return converted<std::uint8_t, float>(stored, &from_e4m3);
     case StoredType::F8_E5M2: return converted<std::uint8_t, float>(stored, &from_e5m2);
     case StoredType::F8_E8M0: return converted<std::uint8_t, float>(stored, &from_e8m0);
+    case StoredType::F8_E4M3FNUZ: return converted<std::uint8_t, float>(stored, &from_e4m3_fnuz);
+    case StoredType::F8_E5M2FNUZ: return converted<std::uint8_t, float>(stored, &from_e5m2_fnuz);
     case StoredType::U16: return widened<std::uint16_t, std::int32_t>(stored);
     case StoredType::I16: return shared<std::int16_t>(stored);
     case StoredType::F16: return shared<float16>(stored);

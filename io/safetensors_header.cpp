@@ -30,12 +30,25 @@ struct Type {
   std::int64_t bytes;
 };
 constexpr Type kTypes[] = {
-    {"BOOL", StoredType::boolean, 1},    {"U8", StoredType::U8, 1},           {"I8", StoredType::I8, 1},
-    {"F8_E4M3", StoredType::F8_E4M3, 1}, {"F8_E5M2", StoredType::F8_E5M2, 1}, {"F8_E8M0", StoredType::F8_E8M0, 1},
-    {"U16", StoredType::U16, 2},         {"I16", StoredType::I16, 2},         {"F16", StoredType::F16, 2},
-    {"BF16", StoredType::BF16, 2},       {"U32", StoredType::U32, 4},         {"I32", StoredType::I32, 4},
-    {"F32", StoredType::F32, 4},         {"C64", StoredType::C64, 8},         {"U64", StoredType::U64, 8},
-    {"I64", StoredType::I64, 8},         {"F64", StoredType::F64, 8},
+    {"BOOL", StoredType::boolean, 1},
+    {"U8", StoredType::U8, 1},
+    {"I8", StoredType::I8, 1},
+    {"F8_E4M3", StoredType::F8_E4M3, 1},
+    {"F8_E5M2", StoredType::F8_E5M2, 1},
+    {"F8_E8M0", StoredType::F8_E8M0, 1},
+    {"F8_E4M3FNUZ", StoredType::F8_E4M3FNUZ, 1},
+    {"F8_E5M2FNUZ", StoredType::F8_E5M2FNUZ, 1},
+    {"U16", StoredType::U16, 2},
+    {"I16", StoredType::I16, 2},
+    {"F16", StoredType::F16, 2},
+    {"BF16", StoredType::BF16, 2},
+    {"U32", StoredType::U32, 4},
+    {"I32", StoredType::I32, 4},
+    {"F32", StoredType::F32, 4},
+    {"C64", StoredType::C64, 8},
+    {"U64", StoredType::U64, 8},
+    {"I64", StoredType::I64, 8},
+    {"F64", StoredType::F64, 8},
 };
 
 std::string names_of_types() {

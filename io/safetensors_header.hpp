@@ -20,6 +20,8 @@ enum class StoredType : std::uint8_t {
   F8_E4M3,
   F8_E5M2,
   F8_E8M0,
+  F8_E4M3FNUZ,
+  F8_E5M2FNUZ,
   U16,
   I16,
   F16,

@@ -13,6 +13,7 @@
 #include <capstan/tape.hpp>
 
 #include "io/elements.hpp"
+#include "io/pickle.hpp"
 #include "io/quoted.hpp"
 #include "io/torch_types.hpp"
 #include "io/utf8.hpp"
@@ -107,11 +108,15 @@ std::string pickle_of(std::span<const NamedTensor> tensors, Where where) {
 void save_state_dict(const std::string& path, std::span<const NamedTensor> tensors, Where where) {
   const NoGrad off;
   check_tensors(tensors, where);
+  const std::string pickle = pickle_of(tensors, where);
+  if (pickle.size() > static_cast<std::size_t>(kLongestPickle))  // could not be read again
+    base::fail<Error>(where, "save_state_dict: the names and shapes of ", tensors.size(), " tensors need ",
+                      pickle.size(), " bytes; they must need at most ", kLongestPickle, ".");
   ZipWriter archive("save_state_dict", path, where);
   const auto add_text = [&](const std::string& name, const std::string& text) {
     archive.add(kFolder + name, text, nullptr, 0, false);
   };
-  add_text("data.pkl", pickle_of(tensors, where));
+  add_text("data.pkl", pickle);
   add_text("byteorder", "little");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor values = tensors[i].value.to(cpu(), where).contiguous(where);

@@ -210,10 +210,15 @@ void SummaryFile::start_session(const std::string& experiment, const std::string
 
 void SummaryFile::end_session(const char* op, RunStatus status, Where where) {
   if (!in_session.exchange(false)) return;
-  output.add(op, where, [&](std::string& out) {
-    const double now = wall_time();
-    append_hparams_event(out, now, "_hparams_/session_end_info", encode_session_end(status, now));
-  });
+  const auto add = [&] {
+    output.add(op, where, [&](std::string& out) {
+      const double now = wall_time();
+      append_hparams_event(out, now, "_hparams_/session_end_info", encode_session_end(status, now));
+    });
+  };
+  try {
+    add();
+  } catch (const IoError&) { add(); }  // the first call hears of what failed before, and logs nothing
 }
 
 void SummaryWriter::hparams(const std::vector<HyperParameter>& values, const std::vector<std::string>& metrics,

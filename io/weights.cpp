@@ -79,6 +79,7 @@ Format format_of(const char* op, const MappedFile& file, Where where) {
   const auto size = static_cast<std::size_t>(std::min<std::int64_t>(file.size(), 16));
   if (size == 0) fail_io(op, file.path(), where, "is empty, from offset 0 on" + std::string(kSupported));
   const std::string_view head(reinterpret_cast<const char*>(file.bytes()), size);
+  if (head.size() > 8 && head.substr(4, 5) == "\0\0\0\0{"sv) return Format::safetensors;  // whatever the length says
   if (head.starts_with("PK\x03\x04"sv) || head.starts_with("PK\x05\x06"sv))
     return format_of_archive(op, file.path(), where);
   if (head.starts_with(kNumpy)) return Format::npy;

@@ -52,13 +52,13 @@ def scalar(time, step, tag, value):
     return event(time, step, field(5, field(1, field(1, name) + b"\x15" + struct.pack("<f", value))))
 
 
-def write_run(folder, curves, first_time=1000.0):
-    """`curves` maps tags to lists of values, of steps 0, 1, ..."""
+def write_run(folder, curves, first_time=1000.0, first_step=0):
+    """`curves` maps tags to lists of values, of steps 0, 1, ... or from `first_step` on."""
     folder.mkdir(parents=True, exist_ok=True)
     data = event(first_time, 0, field(3, b"brain.Event:2"))
     for tag, values in curves.items():
         for step, value in enumerate(values):
-            data += scalar(first_time + 60 * step, step, tag, value)
+            data += scalar(first_time + 60 * step, first_step + step, tag, value)
     (folder / "events.out.tfevents.1000.host").write_bytes(data)
 
 
@@ -133,6 +133,11 @@ def odd_runs(folder):
         check({"one point", "gaps", "a <tag> & \"more\"", "no UTF-8 \ufffd\ufffd", "odd"} <= set(texts), f"{texts}")
         check("2 not finite" in result.stdout, result.stdout)
         check("\ufffd\ufffd" in result.stdout and "\x01" not in result.stdout, "control characters are not printed")
+
+    write_run(folder / "far", {"one point": [3]}, first_step=1 << 60)
+    run(folder / "far", "--output", folder / "far.svg")
+    _, lines = drawn(folder / "far.svg")  # one more or less is the same number there
+    check(lines == 1, f"a step of 2^60: {lines} curves")
 
     for i in range(45):
         write_run(folder / f"many/run{i:02}", {"loss": [i, i + 1]})

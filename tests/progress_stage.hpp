@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -121,6 +122,7 @@ class Stage {
   capstan::io::TerminalSize size;
   std::string text;  // all that was written
   int writes = 0;
+  bool has_memory = true;  // for what is written
 
  private:
   class Output final : public capstan::io::ProgressOutput {
@@ -129,6 +131,7 @@ class Stage {
     bool is_terminal() const override { return stage_.is_terminal; }
     capstan::io::TerminalSize size() const override { return stage_.size; }
     void write(std::string_view text) override {
+      if (!stage_.has_memory) throw std::bad_alloc();
       stage_.text += text;
       stage_.screen_.write(text);
       ++stage_.writes;

@@ -409,6 +409,27 @@ TEST_CASE("bars with totals that cannot be are errors", "[io][progress][host][er
 }
 // clang-format on
 
+TEST_CASE("a line for which there is no memory is left out, and the next one is not", "[io][progress][host]") {
+  Stage stage(false);
+  cs::Progress bar(100, "x");
+  stage.has_memory = false;
+  Stage::wait(2);
+  bar.advance(10);
+  stage.has_memory = true;
+  Stage::wait(2);
+  bar.advance(80);
+  REQUIRE(stage.lines().size() == 1);
+  CHECK(stage.lines()[0].rfind("x  90%  90/100", 0) == 0);
+}
+
+TEST_CASE("a bar may begin where counts end", "[io][progress][host]") {
+  Stage stage(false);
+  {
+    const cs::Progress bar(std::nullopt, "x", {.start = INT64_MAX});  // whose next step cannot be counted
+  }
+  CHECK(stage.lines() == Lines{"x  9223372036854775807 it  stopped after 0.0 s"});
+}
+
 TEST_CASE("a bar of nothing is done at once", "[io][progress][host]") {
   Stage stage(false);
   for ([[maybe_unused]] auto i : cs::progress(0, "none")) FAIL("there is no step");

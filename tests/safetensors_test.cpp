@@ -214,6 +214,21 @@ TEST_CASE("all numbers of 8 bits of safetensors are those of their specification
   });
   // OCP Microscaling Formats 1.0, 5.4.1: powers of two
   check("F8_E8M0", [](int byte) { return byte == 255 ? tests::kNaN : std::ldexp(1.0, byte - 127); });
+  // arXiv:2206.02915: biases 8 and 16, and NaN where -0 would be; 240 and 57344 are the largest
+  check("F8_E4M3FNUZ", [](int byte) {
+    const int exponent = byte >> 3 & 15, mantissa = byte & 7;
+    if (byte == 128) return tests::kNaN;
+    const double size = exponent == 0 ? std::ldexp(mantissa, -10) : std::ldexp(8 + mantissa, exponent - 11);
+    return byte < 128 ? size : -size;
+  });
+  check("F8_E5M2FNUZ", [](int byte) {
+    const int exponent = byte >> 2 & 31, mantissa = byte & 3;
+    if (byte == 128) return tests::kNaN;
+    const double size = exponent == 0 ? std::ldexp(mantissa, -17) : std::ldexp(4 + mantissa, exponent - 18);
+    return byte < 128 ? size : -size;
+  });
+  check_values(read_one("F8_E4M3FNUZ", "[3]", {0x7F, 0x01, 0xC0}), {3}, DType::float32, {240, 0x1p-10, -1});
+  check_values(read_one("F8_E5M2FNUZ", "[2]", {0x7F, 0x01}), {2}, DType::float32, {57344, 0x1p-17});
   check_values(read_one("F8_E4M3", "[3]", {0x7E, 0x01, 0xB8}), {3}, DType::float32, {448, 0x1p-9, -1});
   check_values(read_one("F8_E5M2", "[2]", {0x7B, 0x01}), {2}, DType::float32, {57344, 0x1p-16});
 }

@@ -1,5 +1,5 @@
 // PyTorch's files: those of torch.save with the tensors that it saved, what other versions wrote otherwise, and files
-// written here. tests/peers/torch.py lets PyTorch read the latter.
+// written here. tests/peers/state_dict.py lets PyTorch read the latter.
 #include <string>
 #include <utility>
 #include <vector>
@@ -214,6 +214,19 @@ TEST_CASE("tensors that PyTorch's dictionary cannot hold are errors, and the old
   CHECK(tests::file_bytes(path) == before);
 }
 
+TEST_CASE("names that need a longer pickle than can be read are errors", "[io][state_dict][host][errors]") {
+  const std::size_t longest = 65535;
+  const cs::Tensor x(1.0f);
+  std::vector<NamedTensor> tensors;
+  for (int i = 0; i < 1025; ++i) tensors.push_back({std::to_string(10000 + i) + std::string(longest - 5, 'a'), x});
+  const TemporaryFolder folder;
+  const std::string text = tests::split_message(tests::message_of<cs::Error>([&] {
+                             cs::io::save_state_dict(folder.path("x.pt"), tensors);
+                           })).text;
+  CHECK(text.rfind("save_state_dict: the names and shapes of 1025 tensors need ", 0) == 0);
+  CHECK(text.find(" bytes; they must need at most 67108864.") != std::string::npos);
+}
+
 TEST_CASE("a state_dict file that cannot be made is an IoError", "[io][state_dict][host][errors]") {
   if (without_minizip()) return;
   const TemporaryFolder folder;
@@ -227,6 +240,7 @@ TEST_CASE("a state_dict file that cannot be made is an IoError", "[io][state_dic
 TEST_CASE("a build without minizip says which package save_state_dict needs", "[io][state_dict][host][errors]") {
   try {
     cs::io::save_state_dict("/no/such/folder/x.pt", {});
+    FAIL("there is no error");
   } catch (const cs::BackendError& error) {
     CHECK(tests::split_message(error.what()).text ==
           "save_state_dict: this build has no minizip; install libminizip-dev (Debian, Ubuntu) and build again.");

@@ -294,10 +294,29 @@ TEST_CASE("an error of the thread is thrown by the next call, once, and memory s
     for (int i = 0; i < 10000; ++i) log.scalar("x", 1, step++);  // no error, and no waiting
     CHECK(fails([&] { log.flush(); }));
   }
+  log.flush();                         // there is room again,
+  CHECK(fails([&] { log.close(); }));  // but not all is in the file
   log.close();
   const std::size_t events = events_in(log);
   CHECK(events > 1);
   CHECK(events < 1000);  // 32 times 100 bytes, and what one record has
+}
+
+TEST_CASE("a run ends well in its file also if the disk was full until it was closed", "[io][summary][host]") {
+  if (!wire::has_events()) return;
+  const TemporaryFolder folder;
+  SummaryWriter log(folder.path("run"), {.flush_seconds = 0});
+  log.hparams({{"layers", 3}});
+  log.flush();
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(log.path()));
+    log.scalar("x", 1, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in which the thread fails, and nobody hears of it
+  }
+  log.close();
+  const std::vector<cs::io::Event> events = cs::io::read_events(log.path());
+  REQUIRE(events.size() == 5);
+  CHECK(events.back().values.at(0).tag == "_hparams_/session_end_info");
 }
 
 TEST_CASE("folders and files that cannot be made are errors", "[io][summary][host]") {

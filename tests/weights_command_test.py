@@ -185,6 +185,15 @@ class Weights(unittest.TestCase):
         self.check(2)
         self.assertFalse((self.folder / "x.h5").exists())
 
+    def test_an_output_that_cannot_be_written_is_an_error(self):
+        path = self.write("a.safetensors", [WEIGHT])
+        for arguments in (["list", path], ["compare", path, path]):
+            with open("/dev/full", "w") as full:
+                result = subprocess.run([PROGRAM, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE, text=True,
+                                        timeout=120)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("the output cannot be written", result.stderr)
+
     def test_help_is_no_error(self):
         for arguments in (["--help"], ["compare", "--help"]):
             self.assertIn("Usage", self.check(0, *arguments))

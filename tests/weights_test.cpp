@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/files.hpp"
+#include "tests/safetensors_files.hpp"
 #include "tests/support.hpp"
 
 namespace cs = capstan;
@@ -467,6 +468,11 @@ TEST_CASE("the format of a file is known by its bytes, whatever its name", "[io]
   };
   cs::io::save_safetensors(folder.path("one"), two_tensors());
   check_file(folder.path("one"));
+  // a header of 0x8B1F bytes: as a length these are the first two of gzip
+  std::string header = tests::safetensors_header();
+  header.resize(0x8B1F, ' ');
+  folder.write("long", tests::safetensors_file(header, {7, 9}));
+  CHECK(tests::values(cs::io::read_weights(folder.path("long")).tensors.at(0).value) == std::vector<double>{7, 9});
   cs::io::write_npy(folder.path("array"), cs::arange(3));
   folder.write("packed", tests::gzip(tests::file_bytes(folder.path("array"))));
   for (const char* name : {"array", "packed"}) {

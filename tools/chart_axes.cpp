@@ -16,7 +16,8 @@ constexpr double kPartOfADecade = 0.8;  // too few powers of ten: multiples as o
 Range widened(Range range, double around) {
   const double size = std::max(std::abs(range.low), std::abs(range.high));
   if (range.high - range.low > kNarrow * size) return range;
-  return {range.low - around, range.high + around};
+  const double room = std::max(around, kNarrow * size);  // 1 beside 2^60 is none
+  return {range.low - room, range.high + room};
 }
 
 std::string printed(double value, int decimals) {

@@ -126,7 +126,10 @@ int main(int argc, char** argv) {
   try {
     weights_tool::describe(app, arguments);
     app.parse(argc, argv);
-    return weights_tool::run(app, arguments);
+    const int result = weights_tool::run(app, arguments);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw std::runtime_error("the output cannot be written; its disk must have room for it.");
+    return result;
   } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 2; } catch (const std::exception& error) {
     std::fprintf(stderr, "capstan-weights: %s\n", weights_tool::without_place(error.what()).c_str());
     return 2;

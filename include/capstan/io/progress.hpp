@@ -44,7 +44,8 @@ void set_progress_mode(ProgressMode mode) noexcept;
 ProgressMode progress_mode() noexcept;
 
 /// Bars go to this file descriptor from now on; 2, standard error, at the start. It is not closed. What stands on the
-/// terminal that was the output before is taken off it. Error for a negative one.
+/// terminal that was the output before is taken off it. Bars that run keep the mode they began with. Error for a
+/// negative one.
 void set_progress_output(int descriptor, Where where = Where::current());
 
 struct ProgressOptions {

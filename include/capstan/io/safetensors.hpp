@@ -27,8 +27,8 @@ struct Weights {
 ///
 /// Shapes  those of the file, 0 to 8 axes; complex numbers have one more, the last: [real, imaginary]
 /// Types   F32 F64 F16 BF16 I8 I16 I32 I64 U8 BOOL as they are; U64 -> int64; C64 -> float32. Copies: U16 -> int32;
-///         U32 -> int64; F8_E4M3, F8_E5M2, F8_E8M0 -> float32, exactly; elements that do not begin at a multiple of
-///         their size; a BOOL with bytes other than 0 and 1, which are true
+///         U32 -> int64; F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ -> float32, exactly; elements that do not
+///         begin at a multiple of their size; a BOOL with bytes other than 0 and 1, which are true
 /// Cost    the header; of BOOL and U64 all elements, which are looked at
 /// Throws  IoError naming file, offset and reason: missing, truncated, a header of more than 100,000,000 bytes or that
 ///         is no JSON of this form, names or keys twice, unknown keys, sizes whose product is not that of the bytes,

@@ -32,7 +32,8 @@ std::vector<NamedTensor> read_state_dict(const std::string& path, Where where = 
 /// Writes a file that `torch.load(path, weights_only=True)` reads as a dictionary of tensors, in their order; from any
 /// device and with any strides. Replaced in one step, as by save_safetensors.
 ///
-/// Throws  Error         a name that is no UTF-8, there twice or longer than 65535 bytes; an undefined tensor
+/// Throws  Error         a name that is no UTF-8, there twice or longer than 65535 bytes; an undefined tensor; names
+///                       and shapes that need a pickle of more than 64 MiB
 ///         IoError       the file cannot be made or written; it is then as it was
 ///         BackendError  a build without minizip
 void save_state_dict(const std::string& path, std::span<const NamedTensor> tensors, Where where = Where::current());

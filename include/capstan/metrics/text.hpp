@@ -23,7 +23,8 @@ class Perplexity : public detail::Ratio {
   /// not count. The losses are those of cross_entropy, in float32 for 16-bit logits.
   void update(const Tensor& logits, const Tensor& labels, const Tensor& weights = Tensor(),
               Where where = Where::current());
-  /// From the losses of single tokens, in nats, as cross_entropy gives them with `.reduction = Reduction::none`.
+  /// From the losses of single tokens, in nats, as cross_entropy gives them with `.reduction = Reduction::none`: those
+  /// of ignored labels are 0 there, and count as tokens unless their weights are 0.
   void update_losses(const Tensor& losses, const Tensor& weights = Tensor(), Where where = Where::current());
   /// From the mean loss of some tokens, in nats.
   void update_mean(double loss, double tokens, Where where = Where::current());
