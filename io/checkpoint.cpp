@@ -5,13 +5,16 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include <capstan/random.hpp>
 #include <capstan/tape.hpp>
 
 #include "io/checkpoint_folder.hpp"
+#include "io/io_error.hpp"
 #include "io/numbers.hpp"
 #include "io/quoted.hpp"
 #include "lib/base/text.hpp"
@@ -40,19 +43,19 @@ double read_real(std::string_view text, Where where) {
   std::uint64_t bits = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), bits, 16);
   if (digits.empty() || error != std::errc() || end != digits.data() + digits.size())
-    base::fail<Error>(where, "CheckpointPart: ", quoted(text),
+    base::fail<Error>(where, "CheckpointPart: ", io::quoted(text),
                       " is no number of a checkpoint; it must read like '0.5 3fe0000000000000'.");
   return std::bit_cast<double>(bits);
 }
 
 std::int64_t read_integer(std::string_view text, std::size_t bytes, bool with_sign, Where where) {
-  const int bits = static_cast<int>(8 * std::min(bytes, sizeof(std::int64_t)));
+  const int bits = bytes == 0 ? 1 : static_cast<int>(8 * std::min(bytes, sizeof(std::int64_t)));
   const bool whole = bits == 64;  // unsigned ones of 64 bits are kept as the signed ones of the same bits
   const std::int64_t most = whole ? INT64_MAX : (std::int64_t{1} << (with_sign ? bits - 1 : bits)) - 1;
   const std::int64_t least = whole ? INT64_MIN : with_sign ? -most - 1 : 0;
   std::int64_t value = 0;
   if (!parse_integer(text, value) || value < least || value > most)
-    base::fail<Error>(where, "CheckpointPart: ", quoted(text), " is no integer from ", least, " to ", most, ".");
+    base::fail<Error>(where, "CheckpointPart: ", io::quoted(text), " is no integer from ", least, " to ", most, ".");
   return value;
 }
 
@@ -63,7 +66,7 @@ std::vector<NamedTensor> tensors_of(const Tensor& value) {
 
 void restore_tensor(Tensor& value, std::span<const NamedTensor> tensors, Where where) {
   if (tensors.size() > 1 || (!tensors.empty() && !tensors[0].name.empty()))
-    base::fail<Error>(where, "CheckpointPart: ", tensors.size(), " tensors, ", quoted(tensors[0].name),
+    base::fail<Error>(where, "CheckpointPart: ", tensors.size(), " tensors, ", io::quoted(tensors[0].name),
                       " among them, do not make one; there must be one without a name.");
   if (tensors.empty()) {
     value = Tensor();
@@ -92,11 +95,15 @@ CheckpointFolder& opened(CheckpointFolder* folder, const char* op, Where where) 
 CheckpointManager::CheckpointManager(const std::string& folder, CheckpointOptions options, Where where) {
   constexpr const char* op = "CheckpointManager";
   if (folder.empty() || folder.find('\0') != std::string::npos)
-    base::fail<Error>(where, op, ": the name of the folder is ", quoted(folder),
+    base::fail<Error>(where, op, ": the name of the folder is ", io::quoted(folder),
                       "; it must not be empty or hold a zero byte.");
   if (options.keep < 1) base::fail<Error>(where, op, ": keep is ", options.keep, "; it must be >= 1.");
   if (options.keep_best < 0) base::fail<Error>(where, op, ": keep_best is ", options.keep_best, "; it must be >= 0.");
-  state_ = new CheckpointFolder(folder, options);
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(folder, error);  // programs may go elsewhere
+  if (error)
+    fail_io(op, folder, where, "has no place: " + error.message() + "; the program's own folder must be there.");
+  state_ = new CheckpointFolder(absolute.string(), options);
 }
 
 CheckpointManager::~CheckpointManager() { delete state_; }
@@ -106,6 +113,7 @@ void CheckpointManager::save(std::int64_t step, const CheckpointParts& parts, Sa
   CheckpointFolder& folder = opened(state_, op, where);
   if (step < 0 || step > kMostNumber)
     base::fail<Error>(where, op, ": the step is ", step, "; it must be from 0 to ", kMostNumber, ".");
+  check_readable(op, where);
   const std::vector<NamedPart> named = named_parts(op, parts, where);
   folder.writer.finish();
   const NoGrad off;
@@ -121,11 +129,13 @@ std::int64_t CheckpointManager::restore_latest(const CheckpointParts& parts, Whe
   CheckpointFolder& folder = opened(state_, op, where);
   const std::vector<NamedPart> named = named_parts(op, parts, where);
   folder.writer.finish();
-  folder.skipped.clear();
-  std::vector<CheckpointName> names = folder.names(op, where);
-  if (names.empty()) return 0;
-  std::reverse(names.begin(), names.end());
-  return folder.restore(op, names, named, where);
+  const auto last_first = [&] {
+    std::vector<CheckpointName> names = folder.names(op, where);
+    if (names.empty()) names = folder.names(op, where);  // a file that is just renamed may be missed once
+    std::reverse(names.begin(), names.end());
+    return names;
+  };
+  return folder.restore(op, last_first, named, where).value_or(0);
 }
 
 std::int64_t CheckpointManager::restore_best(const CheckpointParts& parts, Where where) {
@@ -133,12 +143,10 @@ std::int64_t CheckpointManager::restore_best(const CheckpointParts& parts, Where
   CheckpointFolder& folder = opened(state_, op, where);
   const std::vector<NamedPart> named = named_parts(op, parts, where);
   folder.writer.finish();
-  folder.skipped.clear();
-  const std::vector<CheckpointName> best = folder.by_metric(op, folder.skipped, where);
-  if (best.empty() && folder.skipped.empty())
-    base::fail<Error>(where, op, ": ", folder.path,
-                      " has no checkpoint with a metric; one must be saved with `.metric`, and not be NaN.");
-  return folder.restore(op, best, named, where);
+  const auto best_first = [&] { return folder.by_metric(op, folder.skipped, nullptr, where); };
+  if (const auto step = folder.restore(op, best_first, named, where)) return *step;
+  base::fail<Error>(where, op, ": ", folder.path,
+                    " has no checkpoint with a metric; one must be saved with `.metric`, and not be NaN.");
 }
 
 std::vector<Checkpoint> CheckpointManager::checkpoints(Where where) const {
@@ -165,7 +173,7 @@ const std::vector<std::string>& CheckpointManager::skipped() const noexcept {
 std::int64_t restore_checkpoint(const std::string& path, const CheckpointParts& parts, Where where) {
   constexpr const char* op = "restore_checkpoint";
   const std::vector<NamedPart> named = named_parts(op, parts, where);
-  const CheckpointContents contents = read_checkpoint(op, path, where);
+  const CheckpointContents contents = read_checkpoint(op, MappedFile::open(op, path, where), where);
   restore_parts(op, path, contents.parts, named, where);
   return contents.head.step;
 }

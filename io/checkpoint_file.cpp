@@ -12,10 +12,10 @@
 #include "io/byte_reader.hpp"
 #include "io/crc32c.hpp"
 #include "io/elements.hpp"
-#include "io/mapped_file.hpp"
 #include "io/numbers.hpp"
 #include "io/quoted.hpp"
 #include "io/safetensors_header.hpp"
+#include "lib/base/text.hpp"
 
 namespace capstan::io {
 namespace {
@@ -145,6 +145,14 @@ Metadata metadata_of(const CheckpointHead& head, Metadata entries) {
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
+void check_readable([[maybe_unused]] const char* op, [[maybe_unused]] Where where) {
+#if !CAPSTAN_HAS_NLOHMANN_JSON
+  base::fail<BackendError>(where, op,
+                           ": this build has no nlohmann-json, without which nothing that is saved could be restored; "
+                           "install nlohmann-json3-dev (Debian, Ubuntu) and build again.");
+#endif
+}
+
 CheckpointOutput::CheckpointOutput(const char* op, const std::string& path, const CheckpointHead& head,
                                    PartContents contents, Where where)
     : contents_(std::move(contents)),
@@ -167,13 +175,12 @@ void CheckpointOutput::write() {
   head.replace(place_of_checksum(head), kZeros.size(), digits_of(crc));
   file_.write(head.data(), head.size());
   for (const auto& piece : pieces_) file_.write(piece.data(), piece.size());
-  file_.commit(Durable::yes);
+  file_.commit(Durable::yes, Overwrite::no);
 }
 
 // --- reading ---------------------------------------------------------------------------------------------------------
 
-CheckpointContents read_checkpoint(const char* op, const std::string& path, Where where) {
-  std::shared_ptr<const MappedFile> file = MappedFile::open(op, path, where);
+CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedFile> file, Where where) {
   const SafetensorsSource source{op, *file, where};
   check_checksum(op, *file, where);
   Weights weights = parse_safetensors(op, file, where);

@@ -1,12 +1,14 @@
 #pragma once
 // One checkpoint: its file, written and read. include/capstan/io/checkpoint.hpp describes the format.
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "io/checkpoint_parts.hpp"
+#include "io/mapped_file.hpp"
 #include "io/output_file.hpp"
 #include "io/safetensors_format.hpp"
 
@@ -18,6 +20,9 @@ struct CheckpointHead {
   std::optional<double> metric = std::nullopt;
 };
 
+/// BackendError if this build can write checkpoints and not read them.
+void check_readable(const char* op, Where where);
+
 /// A checkpoint on its way to the disk.
 class CheckpointOutput {
  public:
@@ -25,7 +30,8 @@ class CheckpointOutput {
   /// that files cannot hold. `op` must live as long.
   CheckpointOutput(const char* op, const std::string& path, const CheckpointHead& head, PartContents contents,
                    Where where);
-  /// Writes it, and returns when the disk has it under its name. On any thread; IoError.
+  /// Writes it, and returns when the disk has it under its name. On any thread; IoError, also if another file has taken
+  /// that name meanwhile, which then stays.
   void write();
 
  private:
@@ -40,7 +46,7 @@ struct CheckpointContents {
   PartStates parts;  ///< tensors share the pages of the file
 };
 /// Compares the checksum before it believes anything of the file. IoError.
-CheckpointContents read_checkpoint(const char* op, const std::string& path, Where where);
+CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedFile> file, Where where);
 /// Reads the header alone, and compares no checksum.
 CheckpointHead read_checkpoint_head(const char* op, const std::string& path, Where where);
 

@@ -88,6 +88,9 @@ class FolderLock {
   int descriptor_;
 };
 
+/// Whether the file that could not be opened is just not there.
+bool is_gone(const std::string& path) { return access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
+
 /// Removes a temporary file unless somebody has it locked, who then writes it.
 void remove_if_left(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -127,13 +130,30 @@ void CheckpointFolder::skip(const std::string& file, const Error& error, std::ve
   damaged.insert(file);
 }
 
-std::vector<CheckpointName> CheckpointFolder::by_metric(const char* op, std::vector<std::string>& errors, Where where) {
+/// Behind an error of a file: whether it can be opened, so that what is in it is wrong. False if it was removed.
+bool CheckpointFolder::still_opens(const char* op, const std::string& file, std::set<std::string>* unopened,
+                                   Where where) const {
+  try {
+    MappedFile::open(op, path_of(file), where);
+    return true;
+  } catch (const IoError&) {
+    if (is_gone(path_of(file))) return false;
+    if (unopened == nullptr) throw;
+    unopened->insert(file);
+    return false;
+  }
+}
+
+std::vector<CheckpointName> CheckpointFolder::by_metric(const char* op, std::vector<std::string>& errors,
+                                                        std::set<std::string>* unopened, Where where) {
   std::vector<std::pair<double, CheckpointName>> found;
   for (const CheckpointName& name : names(op, where)) {
     try {
       const std::optional<double> metric = head_of(op, name.file, where).metric;
       if (metric && !std::isnan(*metric)) found.emplace_back(*metric, name);
-    } catch (const IoError& error) { skip(name.file, error, errors); }
+    } catch (const IoError& error) {
+      if (still_opens(op, name.file, unopened, where)) skip(name.file, error, errors);
+    }
   }
   std::reverse(found.begin(), found.end());  // of equals the last
   std::stable_sort(found.begin(), found.end(), [this](const auto& a, const auto& b) {
@@ -160,15 +180,24 @@ void CheckpointFolder::tidy() const noexcept {
   }
 }
 
+/// With the folders that it lies in, each so that it lasts. IoError.
+void CheckpointFolder::make(const char* op, Where where) const {
+  std::error_code error;
+  std::vector<fs::path> added;
+  for (fs::path at = path; at.has_relative_path() && !fs::exists(at, error); at = at.parent_path()) added.push_back(at);
+  fs::create_directories(path, error);
+  if (error) fail_io(op, path, where, "cannot be made: " + error.message() + "; it must be a folder, or none yet.");
+  for (const fs::path& folder : added) sync_parent_of(folder.string());
+}
+
 std::shared_ptr<BegunCheckpoint> CheckpointFolder::begin(const char* op, std::int64_t step,
                                                          std::optional<double> metric, PartContents contents,
                                                          Where where) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail_io(op, path, where, "cannot be made: " + error.message() + "; it must be a folder, or none yet.");
+  make(op, where);
   const FolderLock lock(op, path, where);
   if (!std::exchange(tidied, true)) tidy();
   CheckpointHead head{1, step, metric};
+  std::error_code error;
   const auto count = [&](const std::string& file, bool) {
     std::string_view rest;  // one that is being written has its number already
     if (const auto name = parse_name(file, rest)) head.number = std::max(head.number, name->number + 1);
@@ -196,14 +225,15 @@ void CheckpointFolder::write(BegunCheckpoint& begun) {
 void CheckpointFolder::remove_old(const std::string& newest) {
   const char* const op = "CheckpointManager::save";
   std::vector<std::string> untold;
-  std::set<std::string> kept = {newest};
+  std::set<std::string> kept = {newest}, unopened;
   std::int64_t best = options.keep_best;
-  for (const CheckpointName& name : by_metric(op, untold, Where::current()))
+  for (const CheckpointName& name : by_metric(op, untold, &unopened, Where::current()))
     if (damaged.count(name.file) == 0 && best-- > 0) kept.insert(name.file);
   const std::vector<CheckpointName> all = names(op, Where::current());
   std::int64_t last = options.keep;
   for (auto name = all.rbegin(); name != all.rend(); ++name) {
-    if (damaged.count(name->file) != 0 || last-- > 0 || kept.count(name->file) != 0) continue;
+    if (damaged.count(name->file) != 0 || unopened.count(name->file) != 0) continue;
+    if (last-- > 0 || kept.count(name->file) != 0) continue;
     unlink(path_of(name->file).c_str());
     heads.erase(name->file);
   }
@@ -211,19 +241,40 @@ void CheckpointFolder::remove_old(const std::string& newest) {
 
 // --- restoring ---
 
-std::int64_t CheckpointFolder::restore(const char* op, std::span<const CheckpointName> candidates,
-                                       std::span<const NamedPart> parts, Where where) {
-  for (const CheckpointName& name : candidates) {
-    std::optional<CheckpointContents> contents;
-    try {
-      contents = read_checkpoint(op, path_of(name.file), where);
-    } catch (const IoError& error) {
-      skip(name.file, error, skipped);
-      continue;
+/// Nothing if it is damaged, or gone.
+std::optional<CheckpointContents> CheckpointFolder::read(const char* op, const std::string& file,
+                                                         std::set<std::string>& gone, Where where) {
+  std::shared_ptr<const MappedFile> mapped;
+  try {
+    mapped = MappedFile::open(op, path_of(file), where);
+    return read_checkpoint(op, mapped, where);
+  } catch (const IoError& error) {
+    if (mapped == nullptr && !is_gone(path_of(file))) throw;
+    if (still_opens(op, file, nullptr, where)) skip(file, error, skipped);
+    else gone.insert(file);
+    return std::nullopt;
+  }
+}
+
+std::optional<std::int64_t> CheckpointFolder::restore(const char* op,
+                                                      const std::function<std::vector<CheckpointName>()>& list,
+                                                      std::span<const NamedPart> parts, Where where) {
+  std::set<std::string> gone;
+  for (bool again = true; again;) {
+    again = false;
+    skipped.clear();
+    std::vector<CheckpointName> candidates = list();
+    std::erase_if(candidates, [&](const CheckpointName& name) { return gone.count(name.file) != 0; });
+    if (candidates.empty() && skipped.empty()) return std::nullopt;
+    for (std::size_t i = 0; i < candidates.size() && !again; ++i) {
+      const std::string& file = candidates[i].file;
+      const std::optional<CheckpointContents> contents = read(op, file, gone, where);
+      again = gone.count(file) != 0;  // whoever removed it has saved others
+      if (!contents) continue;
+      damaged.erase(file);
+      restore_parts(op, path_of(file), contents->parts, parts, where);
+      return contents->head.step;
     }
-    damaged.erase(name.file);
-    restore_parts(op, path_of(name.file), contents->parts, parts, where);
-    return contents->head.step;
   }
   constexpr std::size_t most = 3;
   std::string reasons;

@@ -1,6 +1,7 @@
 #pragma once
 // A folder with checkpoints: what lies in it, what is new and what has to go.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -42,8 +43,10 @@ struct CheckpointFolder {
   /// In the order of their numbers; none if there is no such folder. Names that only look alike are left out. IoError
   /// if the folder cannot be read.
   std::vector<CheckpointName> names(const char* op, Where where) const;
-  /// Those that have a metric, the best first. Files whose head cannot be read are left out, and said to `errors`.
-  std::vector<CheckpointName> by_metric(const char* op, std::vector<std::string>& errors, Where where);
+  /// Those that have a metric, the best first. Damaged ones are left out, and said to `errors`. What cannot be opened
+  /// goes to `unopened`; IoError if that is null.
+  std::vector<CheckpointName> by_metric(const char* op, std::vector<std::string>& errors,
+                                        std::set<std::string>* unopened, Where where);
   std::string path_of(const std::string& file) const;
   /// Read once. IoError.
   const CheckpointHead& head_of(const char* op, const std::string& file, Where where);
@@ -53,9 +56,10 @@ struct CheckpointFolder {
                                          PartContents contents, Where where);
   /// Writes it, and removes what is not to be kept beside it.
   void write(BegunCheckpoint& begun);
-  /// Restores the first that is intact: its step. IoError if none is.
-  std::int64_t restore(const char* op, std::span<const CheckpointName> candidates, std::span<const NamedPart> parts,
-                       Where where);
+  /// Restores the first that is intact of those that `list` gives, which is asked again if one is removed meanwhile:
+  /// its step, or none if there are none. IoError if none is intact, or one cannot be opened: that is no damage.
+  std::optional<std::int64_t> restore(const char* op, const std::function<std::vector<CheckpointName>()>& list,
+                                      std::span<const NamedPart> parts, Where where);
 
   const std::string path;
   const CheckpointOptions options;
@@ -67,6 +71,10 @@ struct CheckpointFolder {
 
  private:
   void skip(const std::string& file, const Error& error, std::vector<std::string>& errors);
+  bool still_opens(const char* op, const std::string& file, std::set<std::string>* unopened, Where where) const;
+  std::optional<CheckpointContents> read(const char* op, const std::string& file, std::set<std::string>& gone,
+                                         Where where);
+  void make(const char* op, Where where) const;
   void tidy() const noexcept;
   void remove_old(const std::string& newest);
 };

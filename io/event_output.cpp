@@ -144,22 +144,27 @@ void EventOutput::fail(const char* op, Where where, int code) const {
 }
 
 /// Waits until there is. False if what does not go to the file fills memory, and somebody was told of it.
-bool EventOutput::has_room(const char* op, Where where, Lock& lock) {
+bool EventOutput::has_room(const char* op, Where where, Lock& lock, WhenFull when_full) {
+  bool tried = false;
   for (;;) {
     check_open(op, where);
     if (failure_ != 0 && !std::exchange(told_, true)) fail(op, where, failure_);
     if (buffer_.size() < most_) return true;
-    if (failure_ != 0) {
+    if (failure_ == 0) {
+      emptied_.wait(lock);
+    } else if (when_full == WhenFull::drop) {
       ++dropped_;
       return false;
+    } else {
+      if (std::exchange(tried, true)) fail(op, where, failure_);
+      drain(lock);
     }
-    emptied_.wait(lock);
   }
 }
 
-void EventOutput::add_records(const char* op, Where where, const std::string& records) {
+void EventOutput::add_records(const char* op, Where where, WhenFull when_full, const std::string& records) {
   Lock lock(mutex_);
-  if (!has_room(op, where, lock)) return;
+  if (!has_room(op, where, lock, when_full)) return;
   const std::size_t before = buffer_.size();
   buffer_ += records;
   added(before);

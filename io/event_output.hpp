@@ -39,6 +39,12 @@ struct EventOutputOptions {
   std::string suffix;
 };
 
+/// What becomes of records where memory is full of others that do not go to the file.
+enum class WhenFull {
+  drop,  // once somebody was told
+  fail   // IoError if the file does not take them now, either
+};
+
 class EventOutput {
  public:
   /// A new file in that folder, which is made if it is missing, with the first record in it.
@@ -54,13 +60,13 @@ class EventOutput {
   template <class Encode>
   void add(const char* op, Where where, const Encode& encode) {
     std::unique_lock lock(mutex_);
-    if (!has_room(op, where, lock)) return;
+    if (!has_room(op, where, lock, WhenFull::drop)) return;
     const std::size_t before = buffer_.size();
     append_record(buffer_, encode);
     added(before);
   }
   /// Adds records that append_record made.
-  void add_records(const char* op, Where where, const std::string& records);
+  void add_records(const char* op, Where where, WhenFull when_full, const std::string& records);
   void flush(const char* op, Where where);
   void close(const char* op, Where where);
 
@@ -77,7 +83,7 @@ class EventOutput {
     int number = -1;
   };
 
-  bool has_room(const char* op, Where where, Lock& lock);
+  bool has_room(const char* op, Where where, Lock& lock, WhenFull when_full);
   void added(std::size_t before) noexcept;
   bool due() const noexcept;
   void work() noexcept;

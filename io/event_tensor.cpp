@@ -265,12 +265,18 @@ std::vector<std::string> TensorMessage::texts() const {
   if (!content_.empty())
     source_.fail("a tensor of texts has ", content_.size(), " bytes of content in the message at offset ",
                  source_.offset(), "; texts must stand in their list.");
+  const auto each = [&](const auto& take) {
+    for (ProtobufMessage message(source_, bytes_); message.next();) {
+      if (message.number() == kTextList) take(message.bytes());
+      else message.skip();
+    }
+  };
+  std::size_t found = 0;
+  each([&](std::string_view) { ++found; });
+  check_count(found);
   std::vector<std::string> result;
-  for (ProtobufMessage message(source_, bytes_); message.next();) {
-    if (message.number() == kTextList) result.emplace_back(message.bytes());
-    else message.skip();
-  }
-  check_count(result.size());
+  result.reserve(found);
+  each([&](std::string_view text) { result.emplace_back(text); });
   return result;
 }
 

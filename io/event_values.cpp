@@ -28,6 +28,8 @@ namespace {
 using Message = ProtobufMessage;
 
 constexpr std::int64_t kSessionStart = 1;
+constexpr std::size_t kLongestHandedOn = 64;  // plugins' names are short; else a few bytes could ask for a copy of many
+constexpr std::size_t kLeastValue = 10;       // of several, bytes: a tag of one letter, and a scalar
 
 /// The field of `Value` that holds the value.
 enum class Form : std::uint32_t { none = 0, simple = 2, image = 4, histogram = 5, audio = 6, tensor = 8 };
@@ -110,9 +112,11 @@ void take_sounds(const TensorMessage& tensor, SummaryValue& value) {
   value.kind = SummaryKind::audio;
   const bool pairs = tensor.sizes().size() == 2 && tensor.sizes()[1] == 2;
   std::vector<std::string> texts = tensor.texts();
-  const std::size_t step = pairs ? 2 : 1;
-  value.bytes.reserve(texts.size() / step);
-  for (std::size_t i = 0; i < texts.size(); i += step) value.bytes.push_back(std::move(texts[i]));
+  if (pairs) {
+    for (std::size_t i = 1; i < texts.size() / 2; ++i) texts[i] = std::move(texts[2 * i]);
+    texts.resize(texts.size() / 2);
+  }
+  value.bytes = std::move(texts);
 }
 
 void take_histogram(const TensorMessage& tensor, const ProtobufSource& source, SummaryValue& value) {
@@ -175,7 +179,7 @@ void parse_metadata(Message message, SummaryValue& value) {
 /// Takes what the first value of the tag has said, or keeps it for those that follow.
 void settle_plugin(SummaryValue& value, TagPlugins& plugins) {
   if (!value.plugin.empty()) {
-    plugins.try_emplace(value.tag, value.plugin);
+    if (value.plugin.size() <= kLongestHandedOn) plugins.try_emplace(value.tag, value.plugin);
   } else if (const auto known = plugins.find(value.tag); known != plugins.end()) {
     value.plugin = known->second;
   }
@@ -217,6 +221,31 @@ SummaryValue parse_value(Message message, TagPlugins& plugins) {
   return value;
 }
 
+/// Makes room for the values of an event, which are many times larger than the fewest bytes of one.
+void make_room(ProtobufSource& source, std::string_view bytes, std::vector<SummaryValue>& values) {
+  const char* const field = source.field;
+  std::size_t count = 0, taken = 0;
+  for (Message event(source, bytes); event.next();) {
+    if (event.number() != 5) {
+      event.skip();
+      continue;
+    }
+    for (Message summary = event.message(); summary.next();) {
+      if (summary.number() == 1) {
+        taken += summary.bytes().size() + 2;
+        ++count;
+      } else {
+        summary.skip();
+      }
+    }
+  }
+  if (count > 1 && taken / count < kLeastValue)
+    source.fail(count, " values stand in the event at offset ", source.start, ", in ", taken,
+                " bytes; they must be tags with something under them.");
+  source.field = field;
+  values.reserve(count);
+}
+
 void parse_summary(Message message, TagPlugins& plugins, std::vector<SummaryValue>& values) {
   while (message.next()) {
     if (message.number() == 1) values.push_back(parse_value(message.message(), plugins));
@@ -237,7 +266,9 @@ bool is_session_start(Message message) {
 
 Event parse_event(std::string_view op, std::string_view bytes, std::int64_t offset, TagPlugins& plugins, Where where) {
   Event event;
+  bool has_room = false;
   parse_protobuf({op, bytes.data(), offset, where}, bytes, [&](Message& message) {
+    if (message.number() == 5 && !std::exchange(has_room, true)) make_room(message.source(), bytes, event.values);
     switch (message.number()) {
       case 1: event.wall_time = message.real(); break;
       case 2: event.step = message.integer(); break;

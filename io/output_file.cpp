@@ -27,16 +27,28 @@ int open_beside(const std::string& target, std::string& temporary) {
   }
 }
 
-/// Makes a renaming last. What cannot be synchronized is as safe as it can be.
-void sync_folder(const std::string& path) {
+/// Renames only where nothing has that name; errno is EEXIST if something has.
+bool rename_to_free(const char* from, const char* to) {
+  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // NFS and others do not know that; a second name they give only where there is none
+  if (link(from, to) == 0) {
+    unlink(from);
+    return true;
+  }
+  if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS) return false;
+  return std::rename(from, to) == 0;  // where there are no second names locks alone keep others away
+}
+
+}  // namespace
+
+void sync_parent_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int descriptor = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;
   fsync(descriptor);
   close(descriptor);
 }
-
-}  // namespace
 
 OutputFile::OutputFile(const char* op, const std::string& path, Where where)
     : op_(op), path_(path), target_(path), where_(where) {
@@ -79,18 +91,23 @@ void OutputFile::reserve(std::int64_t bytes) {
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) fail();
 }
 
-void OutputFile::commit(Durable durable) {
+void OutputFile::commit(Durable durable, Overwrite overwrite) {
   if (std::ferror(file_) != 0 || std::fflush(file_) != 0) fail();
   if (durable == Durable::yes && fsync(fileno(file_)) != 0) fail();
   std::FILE* const file = file_;
   const int lock = fcntl(fileno(file), F_DUPFD_CLOEXEC, 0);  // keeps it until the file has its name
   file_ = nullptr;
-  committed_ = std::fclose(file) == 0 && std::rename(temporary_.c_str(), target_.c_str()) == 0;
+  const char *const from = temporary_.c_str(), *const to = target_.c_str();
+  committed_ =
+      std::fclose(file) == 0 && (overwrite == Overwrite::yes ? std::rename(from, to) == 0 : rename_to_free(from, to));
   const int code = errno;
   if (lock >= 0) close(lock);
+  if (!committed_ && code == EEXIST)
+    fail_io(op_, path_, where_,
+            "cannot be written: " + system_reason(code) + "; another took that name meanwhile, and stays.");
   errno = code;
   if (!committed_) fail();
-  if (durable == Durable::yes) sync_folder(target_);
+  if (durable == Durable::yes) sync_parent_of(target_);
 }
 
 void OutputFile::fail() const {

@@ -10,6 +10,11 @@
 namespace capstan::io {
 
 enum class Durable : bool { no, yes };
+/// What becomes of a file that took the place meanwhile: it is replaced, or it stays and the commit fails.
+enum class Overwrite : bool { no, yes };
+
+/// Makes that a file or folder was made or renamed last. What cannot be synchronized is as safe as it can be.
+void sync_parent_of(const std::string& path);
 
 /// While it is written, its temporary file is locked: one that nobody has locked is what a killed process left.
 class OutputFile {
@@ -28,7 +33,7 @@ class OutputFile {
   /// Takes that much room on the disk at once, where the file system can, so that a full disk is told here.
   void reserve(std::int64_t bytes);
   /// Puts what was written in the place of what was there; waits until the disk has it if it is to survive a power cut.
-  void commit(Durable durable = Durable::no);
+  void commit(Durable durable = Durable::no, Overwrite overwrite = Overwrite::yes);
   /// Throws the IoError that it cannot be written, for the reason that errno names.
   [[noreturn]] void fail() const;
 

@@ -2,8 +2,10 @@
 #include "io/pickle.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "io/pickle_machine.hpp"
 #include "io/quoted.hpp"
@@ -12,7 +14,8 @@ namespace capstan::io {
 namespace {
 
 // Containers that are shared are gone through once for each path to them, which can be many more than a file has bytes.
-constexpr std::size_t kMostPerByte = 4, kMostBesides = 4096;  // steps and bytes of names
+constexpr std::size_t kMostPerByte = 4, kMostBesides = 4096;                        // steps and bytes of names
+constexpr std::size_t kNameBytes = sizeof(PickledName) + sizeof(PickledName*) + 8;  // with what check_names needs
 
 /// Walks through a value from container to container.
 class Walk {
@@ -22,26 +25,30 @@ class Walk {
         nodes_(machine.nodes()),
         source_(source),
         entered_(nodes_.size()),
-        budget_(kMostPerByte * pickle_bytes + kMostBesides) {}
+        has_tensors_(nodes_.size()),
+        has_none_(nodes_.size()),
+        budget_(kMostPerByte * pickle_bytes + kMostBesides),
+        memory_(machine.memory()),
+        end_(static_cast<std::int64_t>(pickle_bytes) - 1) {}
 
-  std::vector<PickledTensor> run(NodeId value) {
+  std::deque<PickledName> run(NodeId value) {
     if (!visit(value))
-      source_.fail("the value of the pickle, made at ", place(value), ", is ", name_of(nodes_[value].kind),
+      source_.fail("the value that the pickle leaves at ", source_.place(end_), " is ", name_of(nodes_[value].kind()),
                    "; it must be a dictionary, list or tuple of tensors, or a tensor.");
     while (!open_.empty()) step();
-    return std::move(tensors_);
+    return std::move(names_);
   }
 
  private:
   /// A container that is being gone through.
   struct Open {
     NodeId node;
-    std::uint32_t next;     // link
-    std::int64_t position;  // of lists and tuples
-    std::size_t path;       // how long the container's own path is
+    std::uint32_t next;   // link
+    std::uint32_t entry;  // of a dictionary: the key; else how many were taken
+    std::uint32_t path;   // how long the path was before the entry was added to it
   };
 
-  std::string place(NodeId node) const { return source_.place(static_cast<std::int64_t>(nodes_[node].offset)); }
+  std::string place(NodeId node) const { return source_.place(static_cast<std::int64_t>(nodes_[node].offset())); }
 
   void spend(std::size_t amount) {
     if (amount > budget_)
@@ -50,9 +57,16 @@ class Walk {
     budget_ -= amount;
   }
 
+  void take_memory(std::size_t bytes, NodeId node) {
+    if (bytes > machine_.most_memory() - memory_)
+      source_.fail("the containers and names up to ", place(node), " need more memory than the pickle may have, which ",
+                   "is ", machine_.most_memory(), " bytes.");
+    memory_ += bytes;
+  }
+
   /// False if it is neither a tensor nor a container.
   bool visit(NodeId node) {
-    const NodeKind kind = nodes_[node].kind;
+    const NodeKind kind = nodes_[node].kind();
     if (kind == NodeKind::tensor) add(node);
     else if (kind == NodeKind::dictionary || kind == NodeKind::list || kind == NodeKind::tuple) enter(node);
     else return false;
@@ -60,93 +74,105 @@ class Walk {
   }
 
   void enter(NodeId node) {
+    if (has_none_[node]) return;
     if (entered_[node])
       source_.fail("the container at ", place(node), " holds itself; containers of tensors must not.");
+    take_memory(sizeof(Open), node);
     entered_[node] = true;
-    open_.push_back({node, nodes_.first_link(node), 0, path_.size()});
+    open_.push_back({node, nodes_.first_link(node), 0, 0});
+  }
+
+  void leave() {
+    const NodeId node = open_.back().node;
+    entered_[node] = false;
+    has_none_[node] = !has_tensors_[node];
+    open_.pop_back();
+    memory_ -= sizeof(Open);
   }
 
   void add(NodeId node) {
+    while (named_ < open_.size()) append_to_path(open_[named_++]);
     if (!open_.empty()) spend(path_.size());
-    const TensorNode& tensor = machine_.tensor(node);
-    tensors_.push_back({path_, tensor.storage, tensor.type, tensor.start, machine_.integers(tensor.sizes),
-                        machine_.integers(tensor.strides), nodes_[node].offset});
+    take_memory(kNameBytes, node);
+    names_.push_back({path_, nodes_[node].value()});
   }
 
   NodeId take_link(Open& open) {
-    const Nodes::Link& link = nodes_.link(open.next);
-    open.next = link.next;
-    return link.node;
+    const NodeId item = nodes_.item(open.next);
+    open.next = nodes_.next_link(open.node, open.next);
+    return item;
   }
+
+  bool has_keys(const Open& open) const { return nodes_[open.node].kind() == NodeKind::dictionary; }
 
   /// Takes one value from the innermost container, or leaves it.
   void step() {
     Open& open = open_.back();
-    path_.resize(open.path);
-    if (open.next == kNoNode) {
-      entered_[open.node] = false;
-      open_.pop_back();
-      return;
+    if (named_ == open_.size()) {
+      path_.resize(open.path);
+      --named_;
     }
+    if (open.next == kNoNode) return leave();
     spend(1);
-    const bool has_keys = nodes_[open.node].kind == NodeKind::dictionary;
-    const NodeId key = has_keys ? take_link(open) : kNoNode;
-    const std::int64_t position = open.position++;
-    const NodeId value = take_link(open);
-    const NodeKind kind = nodes_[value].kind;
-    if (kind != NodeKind::tensor && kind != NodeKind::dictionary && kind != NodeKind::list && kind != NodeKind::tuple)
-      return;
-    append_to_path(has_keys ? name_of_key(key) : std::to_string(position));
-    visit(value);
+    if (has_keys(open)) open.entry = take_link(open);
+    else ++open.entry;
+    visit(take_link(open));
   }
 
-  void append_to_path(const std::string& name) {
+  /// The entry that leads on to a tensor. Those that lead to none have no names.
+  void append_to_path(Open& open) {
+    has_tensors_[open.node] = true;
+    open.path = static_cast<std::uint32_t>(path_.size());
+    const std::string name = has_keys(open) ? name_of_key(open) : std::to_string(open.entry - 1);
     spend(name.size() + 1);
-    if (open_.size() > 1) path_ += '.';
+    if (&open != &open_.front()) path_ += '.';
     path_ += name;
   }
 
-  std::string name_of_key(NodeId key) const {
-    if (nodes_[key].kind == NodeKind::integer) return std::to_string(nodes_[key].value);
-    if (nodes_[key].kind != NodeKind::text)
-      source_.fail(name_of(nodes_[key].kind), " is the key of tensors in the dictionary made at ",
-                   place(open_.back().node), "; it must be a text or an integer.");
-    return std::string(machine_.text(key));
+  std::string name_of_key(const Open& open) const {
+    const NodeKind kind = nodes_[open.entry].kind();
+    if (kind == NodeKind::integer) return std::to_string(machine_.integer(open.entry));
+    if (kind != NodeKind::text)
+      source_.fail(name_of(kind), " is the key of tensors in the dictionary made at ", place(open.node),
+                   "; it must be a text or an integer.");
+    return std::string(machine_.text(open.entry));
   }
 
   PickleMachine& machine_;
   const Nodes& nodes_;
   const ByteSource& source_;
-  std::vector<bool> entered_;
-  std::size_t budget_;
-  std::vector<Open> open_;
+  std::vector<bool> entered_, has_tensors_, has_none_;  // the latter of containers that were left
+  std::size_t budget_, memory_;
+  std::int64_t end_;
+  std::deque<Open> open_;
+  std::size_t named_ = 0;  // how many of them have their entry in the path
   std::string path_;
-  std::vector<PickledTensor> tensors_;
+  std::deque<PickledName> names_;
 };
 
-void check_names(const std::vector<PickledTensor>& tensors, const ByteSource& source) {
-  std::vector<const PickledTensor*> sorted;
-  for (const PickledTensor& tensor : tensors) sorted.push_back(&tensor);
+void check_names(const PickledWeights& weights, const ByteSource& source) {
+  std::vector<const PickledName*> sorted;
+  sorted.reserve(weights.names.size());
+  for (const PickledName& name : weights.names) sorted.push_back(&name);
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const PickledTensor* a, const PickledTensor* b) { return a->name < b->name; });
-  const auto twice = std::adjacent_find(
-      sorted.begin(), sorted.end(), [](const PickledTensor* a, const PickledTensor* b) { return a->name == b->name; });
+                   [](const PickledName* a, const PickledName* b) { return a->name < b->name; });
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end(),
+                                        [](const PickledName* a, const PickledName* b) { return a->name == b->name; });
   if (twice != sorted.end())
     source.fail("two tensors are called ", quoted((*twice)->name), ", the first made at ",
-                source.place(static_cast<std::int64_t>((*twice)->offset)), "; names must be different.");
+                source.place(static_cast<std::int64_t>(weights.tensors[(*twice)->tensor].offset)),
+                "; names must be different.");
 }
 
 }  // namespace
 
 PickledWeights read_pickle(std::string_view pickle, const ByteSource& source) {
-  if (pickle.size() > static_cast<std::size_t>(kLongestPickle))
-    source.fail("the pickle ends at ", source.place(static_cast<std::int64_t>(pickle.size())), "; it may have ",
-                kLongestPickle, " bytes.");
   PickleMachine machine(pickle, source);
   const NodeId value = machine.run();
-  std::vector<PickledTensor> tensors = Walk(machine, source, pickle.size()).run(value);
-  check_names(tensors, source);
-  return {std::move(machine.storages()), std::move(tensors)};
+  std::deque<PickledName> names = Walk(machine, source, pickle.size()).run(value);
+  PickledWeights weights{std::move(machine.storages()), std::move(machine.tensors()), std::move(names)};
+  check_names(weights, source);
+  return weights;
 }
 
 }  // namespace capstan::io

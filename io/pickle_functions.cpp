@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMostAxes = 8;
 constexpr std::size_t kLongestKey = 100;  // they are numbers
+constexpr std::size_t kBlockBytes = 16;   // what a block of memory needs besides what is in it
 
 enum class Function : std::uint8_t {
   dictionary,
@@ -50,14 +51,14 @@ constexpr Named kNamed[] = {
 };
 
 /// The number of torch.uint8 in kTorchTypes.
-constexpr std::int64_t byte_type() {
-  std::int64_t number = 0;
+constexpr std::size_t byte_type() {
+  std::size_t number = 0;
   while (kTorchTypes[number].dtype != "uint8") ++number;
   return number;
 }
 
-const Named& named(const Node& function) { return kNamed[static_cast<std::size_t>(function.value)]; }
-const TorchType* type_of(const Node& node) { return &kTorchTypes[static_cast<std::size_t>(node.value)]; }
+const Named& named(const Node& function) { return kNamed[function.value()]; }
+const TorchType* type_of(const Node& node) { return &kTorchTypes[node.value()]; }
 
 }  // namespace
 
@@ -65,9 +66,8 @@ bool PickleMachine::push_function(std::string_view module, std::string_view name
   if (module == "torch.storage" && name == "UntypedStorage") return push_new(NodeKind::storage_type, byte_type());
   if (module == "torch") {
     for (std::size_t i = 0; i < std::size(kTorchTypes); ++i) {
-      if (name == kTorchTypes[i].dtype) return push_new(NodeKind::dtype, static_cast<std::int64_t>(i));
-      if (!name.empty() && name == kTorchTypes[i].storage)
-        return push_new(NodeKind::storage_type, static_cast<std::int64_t>(i));
+      if (name == kTorchTypes[i].dtype) return push_new(NodeKind::dtype, i);
+      if (!name.empty() && name == kTorchTypes[i].storage) return push_new(NodeKind::storage_type, i);
     }
   }
   const auto found = std::find_if(std::begin(kNamed), std::end(kNamed), [&](const Named& candidate) {
@@ -76,7 +76,7 @@ bool PickleMachine::push_function(std::string_view module, std::string_view name
   if (found == std::end(kNamed))
     source_.fail("the pickle names the function ", quoted(std::string(module) + "." + std::string(name)), " at ",
                  place(), "; it may name only those that rebuild dictionaries and dense tensors.");
-  return push_new(NodeKind::function, found - std::begin(kNamed));
+  return push_new(NodeKind::function, static_cast<std::size_t>(found - std::begin(kNamed)));
 }
 
 bool PickleMachine::run_function(unsigned char opcode) {
@@ -101,27 +101,30 @@ bool PickleMachine::run_function(unsigned char opcode) {
 }
 
 NodeId PickleMachine::require(NodeId node, NodeKind kind, std::string_view what) const {
-  if (nodes_[node].kind != kind)
-    source_.fail(what, " is ", name_of(nodes_[node].kind), " at ", place(), "; it must be ", name_of(kind), '.');
+  if (nodes_[node].kind() != kind)
+    source_.fail(what, " is ", name_of(nodes_[node].kind()), " at ", place(), "; it must be ", name_of(kind), '.');
   return node;
 }
 
 std::vector<NodeId> PickleMachine::items_of(NodeId tuple, std::size_t least, std::size_t most,
                                             std::string_view what) const {
   require(tuple, NodeKind::tuple, what);
-  const std::size_t count = nodes_[tuple].count;
+  const std::size_t count = nodes_.count(tuple);
   if (count < least || count > most)
     source_.fail(what, " has ", count, " values at ", place(), "; it must have ", least, " to ", most, '.');
   std::vector<NodeId> items;
-  for (std::uint32_t link = nodes_.first_link(tuple); link != kNoNode; link = nodes_.link(link).next)
-    items.push_back(nodes_.link(link).node);
+  for (std::uint32_t link = nodes_.first_link(tuple); link != kNoNode; link = nodes_.next_link(tuple, link))
+    items.push_back(nodes_.item(link));
   return items;
 }
 
-NodeId PickleMachine::require_integers(NodeId node, std::string_view what) const {
-  for (const NodeId item : items_of(node, 0, kMostAxes, what))
-    require(item, NodeKind::integer, "one of a tensor's sizes or strides");
-  return node;
+std::vector<std::int64_t> PickleMachine::require_integers(NodeId node, std::string_view what) const {
+  const std::vector<NodeId> items = items_of(node, 0, kMostAxes, what);
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(items.size());
+  for (const NodeId item : items)
+    numbers.push_back(integer(require(item, NodeKind::integer, "one of a tensor's sizes or strides")));
+  return numbers;
 }
 
 NodeId PickleMachine::call(NodeId function, NodeId arguments) {
@@ -150,19 +153,20 @@ NodeId PickleMachine::make_dictionary(const std::vector<NodeId>& arguments) {
 /// (storage, start, sizes, strides, requires_grad, hooks), a type of its own, and metadata.
 NodeId PickleMachine::make_tensor(const std::vector<NodeId>& arguments, bool with_type) {
   const Node& storage = nodes_[require(arguments[0], NodeKind::storage, "the storage of a tensor")];
-  const auto number = static_cast<std::uint32_t>(storage.value);
-  const std::int64_t start = nodes_[require(arguments[1], NodeKind::integer, "the start of a tensor")].value;
-  const NodeId sizes = require_integers(arguments[2], "the tuple of a tensor's sizes");
-  const NodeId strides = require_integers(arguments[3], "the tuple of a tensor's strides");
-  if (nodes_[sizes].count != nodes_[strides].count)
-    source_.fail("a tensor of ", nodes_[sizes].count, " sizes has ", nodes_[strides].count, " strides at ", place(),
+  const std::uint32_t number = storage.value();
+  const std::int64_t start = integer(require(arguments[1], NodeKind::integer, "the start of a tensor"));
+  const std::vector<std::int64_t> sizes = require_integers(arguments[2], "the tuple of a tensor's sizes");
+  const std::vector<std::int64_t> strides = require_integers(arguments[3], "the tuple of a tensor's strides");
+  if (sizes.size() != strides.size())
+    source_.fail("a tensor of ", sizes.size(), " sizes has ", strides.size(), " strides at ", place(),
                  "; there must be as many.");
   const TorchType* type = storages_[number].type;
   if (with_type) type = type_of(nodes_[require(arguments[6], NodeKind::dtype, "the type of a tensor")]);
   const std::size_t metadata = with_type ? 7 : 6;
   if (arguments.size() > metadata) check_metadata(arguments[metadata]);
-  tensors_.push_back({number, type, start, sizes, strides});
-  return nodes_.add(NodeKind::tensor, opcode_at_, static_cast<std::int64_t>(tensors_.size() - 1));
+  tensors_.push_back({number, type, start, sizes, strides, opcode_at_});
+  tensor_bytes_ += sizeof(PickledTensor) + 2 * (kBlockBytes + sizes.size() * sizeof(std::int64_t));
+  return nodes_.add(NodeKind::tensor, opcode_at_, tensors_.size() - 1);
 }
 
 /// (function, class, its arguments, attributes): of tensors to which a program has given attributes.
@@ -181,17 +185,16 @@ NodeId PickleMachine::make_tensor_with_attributes(const std::vector<NodeId>& arg
 
 /// Says of views that numbers are to be conjugated or negated.
 void PickleMachine::check_metadata(NodeId metadata) const {
-  if (nodes_[metadata].kind == NodeKind::none) return;
+  if (nodes_[metadata].kind() == NodeKind::none) return;
   require(metadata, NodeKind::dictionary, "the metadata of a tensor");
   const auto fail = [&] {
     source_.fail("a tensor has metadata that change its values at ", place(),
                  "; it must be saved after resolve_conj() and resolve_neg().");
   };
-  if (nodes_[metadata].count > 4) fail();  // there are two, 'conj' and 'neg'
-  bool is_key = true;
-  for (std::uint32_t link = nodes_.first_link(metadata); link != kNoNode; link = nodes_.link(link).next) {
-    if (!is_key && nodes_.link(link).node != false_) fail();
-    is_key = !is_key;
+  int number = 0;  // there are two, 'conj' and 'neg', with their values
+  for (std::uint32_t link = nodes_.first_link(metadata); link != kNoNode; link = nodes_.next_link(metadata, link)) {
+    if (number == 4 || (number % 2 == 1 && nodes_.item(link) != false_)) fail();
+    ++number;
   }
 }
 
@@ -206,7 +209,7 @@ bool PickleMachine::push_storage() {
   if (key.size() > kLongestKey)
     source_.fail("the key of a storage has ", key.size(), " bytes at ", place(), "; it may have ", kLongestKey, '.');
   require(id[3], NodeKind::text, "the device of a storage");
-  const std::int64_t numel = nodes_[require(id[4], NodeKind::integer, "the size of a storage")].value;
+  const std::int64_t numel = integer(require(id[4], NodeKind::integer, "the size of a storage"));
   const auto [found, added] =
       storage_numbers_.try_emplace({key, type, numel}, static_cast<std::uint32_t>(storages_.size()));
   if (added) storages_.push_back({key, type, numel, opcode_at_});

@@ -5,6 +5,31 @@
 #include "io/utf8.hpp"
 
 namespace capstan::io {
+namespace {
+
+constexpr std::size_t kMemoryPerByte = 16, kMemoryBesides = std::size_t{1} << 21;
+constexpr std::size_t kMostAtOnce = 512;    // bytes that an opcode can need that neither puts many values nor keeps one
+constexpr std::size_t kStorageBytes = 160;  // with its entry in the map
+
+std::uint64_t little_endian(std::string_view digits) {
+  std::uint64_t number = 0;
+  for (std::size_t i = digits.size(); i > 0; --i) number = number << 8 | static_cast<unsigned char>(digits[i - 1]);
+  return number;
+}
+
+/// Bytes of an opcode for a text or an integer, and of the length that may follow it.
+std::size_t head_bytes(unsigned char opcode) {
+  switch (opcode) {
+    case 0x8a:
+    case 0x8c: return 2;
+    case 'X':
+    case 0x8b: return 5;
+    case 0x8d: return 9;
+    default: return 1;
+  }
+}
+
+}  // namespace
 
 std::string_view name_of(NodeKind kind) {
   switch (kind) {
@@ -27,35 +52,66 @@ std::string_view name_of(NodeKind kind) {
 
 // --- values --------------------------------------------------------------------------------------------------------
 
-NodeId Nodes::add(NodeKind kind, std::size_t offset, std::int64_t value, std::size_t count) {
-  nodes_.push_back({kind, static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(count), value});
+NodeId Nodes::add(NodeKind kind, std::size_t offset, std::size_t value) {
+  nodes_.emplace_back(kind, offset, value);
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-NodeId Nodes::add_container(NodeKind kind, std::size_t offset) {
-  ends_.push_back({kNoNode, kNoNode});
-  return add(kind, offset, static_cast<std::int64_t>(ends_.size() - 1));
-}
-
 void Nodes::append(NodeId container, NodeId item) {
-  Ends& ends = ends_[index_of(container)];
   const auto link = static_cast<std::uint32_t>(links_.size());
-  links_.push_back({item, kNoNode});
-  if (ends.first == kNoNode) ends.first = link;
-  else links_[ends.last].next = link;
-  ends.last = link;
-  ++nodes_[container].count;
+  const std::uint32_t last = nodes_[container].value();
+  links_.push_back({item, link});
+  if (last != kNoNode) {
+    links_[link].next = links_[last].next;
+    links_[last].next = link;
+  }
+  nodes_[container].set_value(link);
 }
 
-std::string_view PickleMachine::text(NodeId node) const {
-  return pickle_.substr(static_cast<std::size_t>(nodes_[node].value), nodes_[node].count);
+std::uint32_t Nodes::first_link(NodeId container) const {
+  const std::uint32_t last = nodes_[container].value();
+  return last == kNoNode ? kNoNode : links_[last].next;
 }
 
-std::vector<std::int64_t> PickleMachine::integers(NodeId tuple) const {
-  std::vector<std::int64_t> numbers;
-  for (std::uint32_t link = nodes_.first_link(tuple); link != kNoNode; link = nodes_.link(link).next)
-    numbers.push_back(nodes_[nodes_.link(link).node].value);
-  return numbers;
+std::uint32_t Nodes::next_link(NodeId container, std::uint32_t link) const {
+  return link == nodes_[container].value() ? kNoNode : links_[link].next;
+}
+
+std::size_t Nodes::count(NodeId container) const {
+  std::size_t items = 0;
+  for (std::uint32_t link = first_link(container); link != kNoNode; link = next_link(container, link)) ++items;
+  return items;
+}
+
+/// The bytes that make a text or an integer.
+std::string_view PickleMachine::payload(NodeId node) const {
+  const std::size_t opcode = nodes_[node].offset();
+  return pickle_.substr(opcode + head_bytes(static_cast<unsigned char>(pickle_[opcode])), nodes_[node].value());
+}
+
+/// The lowest byte stands first; the highest bit is the sign, but for those of one and two bytes.
+std::int64_t PickleMachine::integer(NodeId node) const {
+  const std::string_view digits = payload(node);
+  const char opcode = pickle_[nodes_[node].offset()];
+  const std::size_t bits = 8 * digits.size();
+  std::uint64_t number = little_endian(digits);
+  if (opcode != 'K' && opcode != 'M' && bits > 0 && bits < 64 && (number >> (bits - 1)) != 0)
+    number |= ~std::uint64_t{0} << bits;
+  return static_cast<std::int64_t>(number);
+}
+
+std::size_t PickleMachine::memory() const {
+  return nodes_.memory() + (stack_.size() + memo_.size() + marks_.size()) * sizeof(NodeId) + tensor_bytes_ +
+         storages_.size() * kStorageBytes;
+}
+
+std::size_t PickleMachine::most_memory() const { return kMemoryPerByte * pickle_.size() + kMemoryBesides; }
+
+/// Before the values that need so many bytes are made.
+void PickleMachine::check_memory(std::size_t more) const {
+  if (memory() + more > most_memory())
+    source_.fail("the values up to ", place(), " need more memory than a pickle of ", pickle_.size(),
+                 " bytes may have, which is ", most_memory(), " bytes.");
 }
 
 // --- the program -----------------------------------------------------------------------------------------------------
@@ -64,8 +120,8 @@ PickleMachine::PickleMachine(std::string_view pickle, const ByteSource& source)
     : pickle_(pickle),
       source_(source),
       none_(nodes_.add(NodeKind::none, 0)),
-      true_(nodes_.add(NodeKind::boolean, 0, 1)),
-      false_(nodes_.add(NodeKind::boolean, 0, 0)),
+      true_(nodes_.add(NodeKind::boolean, 0)),
+      false_(nodes_.add(NodeKind::boolean, 0)),
       nothing_(nodes_.add_container(NodeKind::tuple, 0)),
       other_(nodes_.add(NodeKind::other, 0)) {}
 
@@ -73,6 +129,7 @@ NodeId PickleMachine::run() {
   begin();
   while (true) {
     opcode_at_ = at_;
+    check_memory(kMostAtOnce);
     const unsigned char opcode = take_byte();
     if (opcode == '.') return finish();
     const bool known = run_memo(opcode) || run_number(opcode) || run_text(opcode) || run_tuple(opcode) ||
@@ -124,12 +181,7 @@ std::string_view PickleMachine::take_line() {
 }
 
 /// Little-endian, of up to 8 bytes.
-std::uint64_t PickleMachine::take_number(std::size_t bytes) {
-  const std::string_view digits = take(bytes, "a number");
-  std::uint64_t number = 0;
-  for (std::size_t i = bytes; i > 0; --i) number = number << 8 | static_cast<unsigned char>(digits[i - 1]);
-  return number;
-}
+std::uint64_t PickleMachine::take_number(std::size_t bytes) { return little_endian(take(bytes, "a number")); }
 
 // --- the stack -------------------------------------------------------------------------------------------------------
 
@@ -138,9 +190,7 @@ bool PickleMachine::push(NodeId node) {
   return true;
 }
 
-bool PickleMachine::push_new(NodeKind kind, std::int64_t value, std::size_t count) {
-  return push(nodes_.add(kind, opcode_at_, value, count));
-}
+bool PickleMachine::push_new(NodeKind kind, std::size_t value) { return push(nodes_.add(kind, opcode_at_, value)); }
 
 /// Where the last `count` values begin, which must stand above the last mark.
 std::size_t PickleMachine::last(std::size_t count) const {
@@ -172,8 +222,8 @@ NodeId PickleMachine::container_below(std::size_t begin, NodeKind kind) const {
   if (begin <= bottom())
     source_.fail("there is nothing to put values into at ", place(), "; there must be ", name_of(kind), '.');
   const NodeId node = stack_[begin - 1];
-  if (nodes_[node].kind != kind)
-    source_.fail("values are put into ", name_of(nodes_[node].kind), " at ", place(), "; it must be ", name_of(kind),
+  if (nodes_[node].kind() != kind)
+    source_.fail("values are put into ", name_of(nodes_[node].kind()), " at ", place(), "; it must be ", name_of(kind),
                  '.');
   return node;
 }
@@ -201,7 +251,10 @@ bool PickleMachine::put(std::uint64_t index) {
   if (index >= pickle_.size())
     source_.fail("a value is kept under number ", index, " at ", place(), "; a pickle of ", pickle_.size(),
                  " bytes cannot have as many.");
-  if (index >= memo_.size()) memo_.resize(static_cast<std::size_t>(index) + 1, kNoNode);
+  if (index >= memo_.size()) {
+    check_memory((static_cast<std::size_t>(index) + 1 - memo_.size()) * sizeof(NodeId));
+    memo_.resize(static_cast<std::size_t>(index) + 1, kNoNode);
+  }
   NodeId& kept = memo_[static_cast<std::size_t>(index)];
   if (kept == kNoNode) ++memo_used_;
   kept = node;
@@ -238,9 +291,9 @@ bool PickleMachine::run_constant(unsigned char opcode) {
 
 bool PickleMachine::run_number(unsigned char opcode) {
   switch (opcode) {
-    case 'K': return push_new(NodeKind::integer, static_cast<std::int64_t>(take_number(1)));
-    case 'M': return push_new(NodeKind::integer, static_cast<std::int64_t>(take_number(2)));
-    case 'J': return push_new(NodeKind::integer, static_cast<std::int32_t>(take_number(4)));
+    case 'K': return push_integer(1);
+    case 'M': return push_integer(2);
+    case 'J': return push_integer(4);
     case 0x8a: return push_long(take_number(1));
     case 0x8b: return push_long(take_number(4));
     case 'G': return pass_over(8);
@@ -248,13 +301,11 @@ bool PickleMachine::run_number(unsigned char opcode) {
   }
 }
 
-/// An integer of that many bytes, the lowest first; the highest bit is the sign.
-bool PickleMachine::push_long(std::uint64_t bytes) {
-  if (bytes > 8) return pass_over(bytes);
-  std::uint64_t number = take_number(static_cast<std::size_t>(bytes));
-  if (bytes > 0 && bytes < 8 && (number >> (8 * bytes - 1)) != 0) number |= ~std::uint64_t{0} << (8 * bytes);
-  return push_new(NodeKind::integer, static_cast<std::int64_t>(number));
+bool PickleMachine::push_integer(std::uint64_t bytes) {
+  return push_new(NodeKind::integer, take(bytes, "a number").size());
 }
+
+bool PickleMachine::push_long(std::uint64_t bytes) { return bytes > 8 ? pass_over(bytes) : push_integer(bytes); }
 
 bool PickleMachine::pass_over(std::uint64_t bytes) {
   take(bytes, "a value");
@@ -280,7 +331,7 @@ bool PickleMachine::push_text(std::uint64_t bytes) {
   if (const std::size_t good = utf8_bytes(letters); good < letters.size())
     source_.fail("the text ", quoted(letters), " is no UTF-8 at ",
                  source_.place(static_cast<std::int64_t>(begin + good)), "; it must be.");
-  return push_new(NodeKind::text, static_cast<std::int64_t>(begin), letters.size());
+  return push_new(NodeKind::text, letters.size());
 }
 
 // --- containers ------------------------------------------------------------------------------------------------------
@@ -298,9 +349,15 @@ bool PickleMachine::run_tuple(unsigned char opcode) {
 
 bool PickleMachine::push_tuple(std::size_t begin) {
   const NodeId tuple = nodes_.add_container(NodeKind::tuple, opcode_at_);
-  for (std::size_t i = begin; i < stack_.size(); ++i) nodes_.append(tuple, stack_[i]);
-  stack_.resize(begin);
+  append_all(tuple, begin);
   return push(tuple);
+}
+
+/// Takes the values from the stack.
+void PickleMachine::append_all(NodeId container, std::size_t begin) {
+  check_memory((stack_.size() - begin) * Nodes::kLinkBytes);
+  for (std::size_t i = begin; i < stack_.size(); ++i) nodes_.append(container, stack_[i]);
+  stack_.resize(begin);
 }
 
 bool PickleMachine::run_container(unsigned char opcode) {
@@ -322,9 +379,7 @@ bool PickleMachine::run_container(unsigned char opcode) {
 }
 
 bool PickleMachine::append_from(std::size_t begin) {
-  const NodeId list = container_below(begin, NodeKind::list);
-  for (std::size_t i = begin; i < stack_.size(); ++i) nodes_.append(list, stack_[i]);
-  stack_.resize(begin);
+  append_all(container_below(begin, NodeKind::list), begin);
   return true;
 }
 
@@ -333,13 +388,12 @@ bool PickleMachine::set_items_from(std::size_t begin) {
   if ((stack_.size() - begin) % 2 != 0)
     source_.fail(stack_.size() - begin, " values are put into a dictionary at ", place(),
                  "; it must be as many values as keys.");
-  for (std::size_t i = begin; i < stack_.size(); ++i) {
-    const NodeKind kind = nodes_[stack_[i]].kind;
-    if ((i - begin) % 2 == 0 && (kind == NodeKind::list || kind == NodeKind::dictionary))
+  for (std::size_t i = begin; i < stack_.size(); i += 2) {
+    const NodeKind kind = nodes_[stack_[i]].kind();
+    if (kind == NodeKind::list || kind == NodeKind::dictionary)
       source_.fail(name_of(kind), " is a key at ", place(), "; lists and dictionaries cannot be.");
-    nodes_.append(dictionary, stack_[i]);
   }
-  stack_.resize(begin);
+  append_all(dictionary, begin);
   return true;
 }
 

@@ -2,6 +2,7 @@
 // The stack machine that pickles are programs of, as far as weights need it.
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -17,12 +18,12 @@ inline constexpr NodeId kNoNode = 0xFFFFFFFF;
 
 enum class NodeKind : std::uint8_t {
   none,
-  boolean,       // value
-  integer,       // value
-  text,          // `count` bytes of the pickle from `value` on
-  tuple,         // `count` items
+  boolean,
+  integer,       // of `value` digits to the base 256, which follow its opcode
+  text,          // of `value` bytes, which follow its opcode
+  tuple,         // `value`: the link of the last item, or kNoNode
   list,          //
-  dictionary,    // keys and values in turn, `count` together
+  dictionary,    // the same; keys and values in turn
   storage,       // number `value` of the storages
   tensor,        // number `value` of the tensors
   storage_type,  // number `value` of kTorchTypes
@@ -33,48 +34,57 @@ enum class NodeKind : std::uint8_t {
 /// "a list", ...
 std::string_view name_of(NodeKind kind);
 
-struct Node {
-  NodeKind kind = NodeKind::none;
-  std::uint32_t offset = 0;  // of the opcode that made it
-  std::uint32_t count = 0;
-  std::int64_t value = 0;
+/// Small, as a pickle can have one for each of its bytes.
+class Node {
+ public:
+  Node(NodeKind what, std::size_t where, std::size_t number)
+      : kind_and_offset_(static_cast<std::uint32_t>(where << kKindBits | static_cast<std::size_t>(what))),
+        value_(static_cast<std::uint32_t>(number)) {}
+
+  NodeKind kind() const { return static_cast<NodeKind>(kind_and_offset_ & ((1u << kKindBits) - 1)); }
+  /// Of the opcode that made it.
+  std::size_t offset() const { return kind_and_offset_ >> kKindBits; }
+  std::uint32_t value() const { return value_; }
+  void set_value(std::uint32_t number) { value_ = number; }
+
+ private:
+  static constexpr unsigned kKindBits = 4;
+  static_assert(static_cast<unsigned>(NodeKind::other) < (1u << kKindBits));
+  static_assert(kLongestPickle <= (std::int64_t{1} << (32 - kKindBits)));
+
+  std::uint32_t kind_and_offset_, value_;
 };
 
-/// All values of a pickle. Items of containers are chained, so that an empty one costs no more than a number.
+/// All values of a pickle. Items of containers are chained in rings, so that an empty one costs no more than a number.
+/// Deques, as vectors need three times the memory of their elements while they grow.
 class Nodes {
  public:
-  struct Link {
-    NodeId node;
-    std::uint32_t next;  // another link, or kNoNode
-  };
-
-  NodeId add(NodeKind kind, std::size_t offset, std::int64_t value = 0, std::size_t count = 0);
-  NodeId add_container(NodeKind kind, std::size_t offset);
+  NodeId add(NodeKind kind, std::size_t offset, std::size_t value = 0);
+  NodeId add_container(NodeKind kind, std::size_t offset) { return add(kind, offset, kNoNode); }
   void append(NodeId container, NodeId item);
 
   const Node& operator[](NodeId node) const { return nodes_[node]; }
   std::size_t size() const { return nodes_.size(); }
-  const Link& link(std::uint32_t number) const { return links_[number]; }
   /// Of a container; kNoNode if it is empty.
-  std::uint32_t first_link(NodeId container) const { return ends_[index_of(container)].first; }
+  std::uint32_t first_link(NodeId container) const;
+  /// kNoNode behind the last one.
+  std::uint32_t next_link(NodeId container, std::uint32_t link) const;
+  NodeId item(std::uint32_t link) const { return links_[link].node; }
+  /// Goes through all items.
+  std::size_t count(NodeId container) const;
+  std::size_t memory() const { return nodes_.size() * sizeof(Node) + links_.size() * kLinkBytes; }
+
+  static constexpr std::size_t kLinkBytes = 8;
 
  private:
-  struct Ends {
-    std::uint32_t first, last;
+  struct Link {
+    NodeId node;
+    std::uint32_t next;  // another link; behind the last the first
   };
-  std::size_t index_of(NodeId container) const { return static_cast<std::size_t>(nodes_[container].value); }
+  static_assert(sizeof(Link) == kLinkBytes);
 
-  std::vector<Node> nodes_;
-  std::vector<Link> links_;
-  std::vector<Ends> ends_;  // of container number `value`
-};
-
-/// A view of a storage, not yet taken apart.
-struct TensorNode {
-  std::uint32_t storage;
-  const TorchType* type;
-  std::int64_t start;
-  NodeId sizes, strides;  // tuples of at most 8 integers
+  std::deque<Node> nodes_;
+  std::deque<Link> links_;
 };
 
 class PickleMachine {
@@ -84,10 +94,13 @@ class PickleMachine {
   NodeId run();
 
   const Nodes& nodes() const { return nodes_; }
-  const TensorNode& tensor(NodeId node) const { return tensors_[static_cast<std::size_t>(nodes_[node].value)]; }
-  std::vector<PickledStorage>& storages() { return storages_; }
-  std::string_view text(NodeId node) const;
-  std::vector<std::int64_t> integers(NodeId tuple) const;
+  std::deque<PickledStorage>& storages() { return storages_; }
+  std::deque<PickledTensor>& tensors() { return tensors_; }
+  std::string_view text(NodeId node) const { return payload(node); }
+  std::int64_t integer(NodeId node) const;
+  /// Bytes that all values take, and the most that they may.
+  std::size_t memory() const;
+  std::size_t most_memory() const;
 
  private:
   // What is read.
@@ -97,8 +110,10 @@ class PickleMachine {
   std::string_view take_line();
   std::uint64_t take_number(std::size_t bytes);
   std::string place() const { return source_.place(static_cast<std::int64_t>(opcode_at_)); }
+  std::string_view payload(NodeId node) const;
   void begin();
   NodeId finish();
+  void check_memory(std::size_t more) const;
 
   // Opcodes by what they are about. False if it is none of them.
   bool run_constant(unsigned char opcode);
@@ -111,11 +126,13 @@ class PickleMachine {
   bool run_function(unsigned char opcode);
 
   bool push(NodeId node);
-  bool push_new(NodeKind kind, std::int64_t value, std::size_t count = 0);
+  bool push_new(NodeKind kind, std::size_t value);
   bool push_text(std::uint64_t bytes);
+  bool push_integer(std::uint64_t bytes);
   bool push_long(std::uint64_t bytes);
   bool pass_over(std::uint64_t bytes);
   bool push_tuple(std::size_t begin);
+  void append_all(NodeId container, std::size_t begin);
   bool append_from(std::size_t begin);
   bool set_items_from(std::size_t begin);
   bool put(std::uint64_t index);
@@ -137,18 +154,19 @@ class PickleMachine {
   void check_metadata(NodeId metadata) const;
   std::vector<NodeId> items_of(NodeId tuple, std::size_t least, std::size_t most, std::string_view what) const;
   NodeId require(NodeId node, NodeKind kind, std::string_view what) const;
-  NodeId require_integers(NodeId node, std::string_view what) const;
+  std::vector<std::int64_t> require_integers(NodeId node, std::string_view what) const;
 
   std::string_view pickle_;
   const ByteSource& source_;
   std::size_t at_ = 0, opcode_at_ = 0;
   Nodes nodes_;
   NodeId none_, true_, false_, nothing_, other_;  // one of each is enough; nothing_ is ()
-  std::vector<NodeId> stack_, memo_;
-  std::vector<std::uint32_t> marks_;  // how many values were on the stack
+  std::deque<NodeId> stack_, memo_;
+  std::deque<std::uint32_t> marks_;  // how many values were on the stack
   std::size_t memo_used_ = 0;
-  std::vector<TensorNode> tensors_;
-  std::vector<PickledStorage> storages_;
+  std::deque<PickledTensor> tensors_;
+  std::size_t tensor_bytes_ = 0;  // of memory, with their sizes and strides
+  std::deque<PickledStorage> storages_;
   std::map<std::tuple<std::string_view, const TorchType*, std::int64_t>, std::uint32_t> storage_numbers_;
 };
 

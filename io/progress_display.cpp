@@ -184,7 +184,9 @@ bool ProgressDisplay::has_bars() const {
 }
 
 void ProgressDisplay::draw(double now) noexcept {
+  drawn_at_ = now;
   try {
+    if (!output_->has_room()) return;
     const TerminalSize size = output_->size();
     const std::string start = to_top(size.columns);
     output_->write(start + block(now, size));

@@ -7,15 +7,17 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 
 namespace capstan::io {
 namespace {
 
-constexpr int kPatience = 100;  // ms for an output that does not wait, and is full
+constexpr int kPatience = 100;  // ms for an output that is full
 
 class KeepErrno {
  public:
@@ -28,34 +30,40 @@ class KeepErrno {
   int before_ = errno;
 };
 
-/// While one lives, a pipe that nobody reads is an error code on this thread, and no signal that ends the program.
-class NoBrokenPipe {
+/// While one lives, a pipe whose reader is gone and a file that may not grow are error codes on this thread, and no
+/// signals that end the program. Signals that were pending before are left to whoever blocks them.
+class NoWriteSignals {
  public:
-  NoBrokenPipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    if (!is_pending()) blocks_ = pthread_sigmask(SIG_BLOCK, &pipe_, &before_) == 0;
-  }
-  ~NoBrokenPipe() {
-    if (!blocks_) return;
-    int taken = 0;
-    if (is_pending()) sigwait(&pipe_, &taken);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  static bool is_pending() {
+  NoWriteSignals() {
     sigset_t pending;
     sigemptyset(&pending);
     sigpending(&pending);
-    return sigismember(&pending, SIGPIPE) == 1;
+    sigemptyset(&ours_);
+    for (const int number : {SIGPIPE, SIGXFSZ})
+      if (sigismember(&pending, number) == 0) sigaddset(&ours_, number);
+    blocks_ = pthread_sigmask(SIG_BLOCK, &ours_, &before_) == 0;
   }
+  ~NoWriteSignals() {
+    if (!blocks_) return;
+    const std::timespec at_once{};
+    while (sigtimedwait(&ours_, nullptr, &at_once) > 0) {}
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoWriteSignals(const NoWriteSignals&) = delete;
+  NoWriteSignals& operator=(const NoWriteSignals&) = delete;
 
-  sigset_t pipe_{}, before_{};
+ private:
+  sigset_t ours_{}, before_{};
   bool blocks_ = false;
 };
+
+/// Whether a write returns at once, also with an error; in a pipe that is so for up to PIPE_BUF bytes.
+bool takes_text(int descriptor, int milliseconds) {
+  pollfd room{};
+  room.fd = descriptor;
+  room.events = POLLOUT;
+  return poll(&room, 1, milliseconds) > 0;
+}
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -92,21 +100,21 @@ TerminalSize DescriptorOutput::size() const {
   return result;
 }
 
+bool DescriptorOutput::has_room() const {
+  const KeepErrno keep;
+  return takes_text(descriptor_, 0);
+}
+
+/// An output that nobody reads costs the patience once, and no more until it takes text again.
 void DescriptorOutput::write(std::string_view text) {
   const KeepErrno keep;
-  const NoBrokenPipe quiet;
+  const NoWriteSignals quiet;
   while (!text.empty()) {
-    const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written > 0) {
-      text.remove_prefix(static_cast<std::size_t>(written));
-    } else if (written < 0 && errno == EAGAIN) {
-      pollfd room{};
-      room.fd = descriptor_;
-      room.events = POLLOUT;
-      if (poll(&room, 1, kPatience) <= 0) return;
-    } else if (written == 0 || errno != EINTR) {
-      return;
-    }
+    full_ = !takes_text(descriptor_, full_ ? 0 : kPatience);
+    if (full_) return;
+    const ssize_t written = ::write(descriptor_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    else if (written == 0 || (errno != EINTR && errno != EAGAIN)) return;
   }
 }
 

@@ -15,20 +15,24 @@ class ProgressOutput {
  public:
   virtual ~ProgressOutput() = default;
   virtual bool is_terminal() const = 0;
-  virtual TerminalSize size() const = 0;  // asked at each drawing: windows change
+  virtual TerminalSize size() const = 0;          // asked at each drawing: windows change
+  virtual bool has_room() const { return true; }  // else a drawing would have to wait, and is left out
   virtual void write(std::string_view text) = 0;
 };
 
-/// A file descriptor of somebody else's. What cannot be written is dropped; errno stays as it was.
+/// A file descriptor of somebody else's. What cannot be written is dropped, also if nobody reads a full pipe for 0.1 s;
+/// errno stays as it was.
 class DescriptorOutput final : public ProgressOutput {
  public:
   explicit DescriptorOutput(int descriptor) : descriptor_(descriptor) {}
   bool is_terminal() const override;
   TerminalSize size() const override;
+  bool has_room() const override;
   void write(std::string_view text) override;
 
  private:
   int descriptor_;
+  bool full_ = false;  // when something was to be written last
 };
 
 /// By CAPSTAN_PROGRESS; `automatic` if it says nothing, or nothing known.

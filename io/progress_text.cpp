@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <concepts>
 #include <cstdio>
 
 namespace capstan::io {
@@ -61,7 +63,17 @@ int width_of(const Glyph& glyph) {
 
 bool is_control(const Glyph& glyph) { return glyph.code < 0x20 || (glyph.code >= 0x7F && glyph.code < 0xA0); }
 
-template <class... Numbers>
+/// As printf writes it, but with a point in every locale.
+std::string decimal(double value, std::chars_format format, int digits) {
+  std::array<char, 330> text;  // the largest numbers have 309 digits
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, format, digits).ptr;
+  return std::string(text.data(), end);
+}
+std::string fixed(double value, int digits) { return decimal(value, std::chars_format::fixed, digits); }
+std::string general(double value, int digits) { return decimal(value, std::chars_format::general, digits); }
+
+/// Whole numbers: others are written with the locale's point.
+template <std::integral... Numbers>
 std::string formatted(const char* format, Numbers... numbers) {
   char text[64];
   std::snprintf(text, sizeof text, format, numbers...);
@@ -95,7 +107,7 @@ std::string count_of(const ProgressFacts& facts) {
 }
 
 std::string total_time(double seconds) {
-  return seconds < 10 ? formatted("%.1f s", std::max(seconds, 0.0)) : time_text(seconds);
+  return seconds < 10 ? fixed(std::max(seconds, 0.0), 1) + " s" : time_text(seconds);
 }
 
 std::string times_of(const ProgressFacts& facts, bool elapsed_too) {
@@ -179,18 +191,18 @@ std::string_view clipped(std::string_view text, int columns) {
 }
 
 std::string short_number(double value) {
-  if (!std::isfinite(value)) return formatted("%g", value);
+  if (!std::isfinite(value)) return general(value, 6);
   const std::array<const char*, 6> units = {"", "k", "M", "G", "T", "P"};
   std::size_t unit = 0;
   double size = std::fabs(value);
   for (; size >= 999.5 && unit + 1 < units.size(); ++unit) size /= 1000;  // 999.5 would be written as 1000
   const int digits = size < 9.995 ? 2 : size < 99.95 ? 1 : 0;
-  return formatted("%.*f", digits, std::copysign(size, value)) + units[unit];
+  return fixed(std::copysign(size, value), digits) + units[unit];
 }
 
 std::string figure_text(double value) {
-  if (value == std::trunc(value) && std::fabs(value) < 1e9) return formatted("%.0f", value);
-  return formatted("%.4g", value);
+  if (value == std::trunc(value) && std::fabs(value) < 1e9) return fixed(value, 0);
+  return general(value, 4);
 }
 
 std::string time_text(double seconds) {

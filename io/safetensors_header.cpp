@@ -1,5 +1,6 @@
 // The JSON is read by nlohmann's parser, which tells of one token after another; what they must be is checked here, so
-// that nothing nests deeper than the format does and nothing is kept that it does not have.
+// that nothing nests deeper than the format does and nothing is kept that it does not have. Metadata can be a few bytes
+// each: of them only the places are kept until their names are known to be different.
 #include "io/safetensors_header.hpp"
 
 #if CAPSTAN_HAS_NLOHMANN_JSON
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::int64_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // of the package
+static_assert(kLongestHeader <= std::numeric_limits<std::uint32_t>::max(), "places in it have 32 bits");
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 struct Type {
@@ -124,6 +126,75 @@ class Cursor {
   std::size_t begin_ = 0, end_ = 0;
 };
 
+/// The bytes that a text of JSON stands for, one at a time; the parser has seen that it is one.
+class TextBytes {
+ public:
+  /// `rest` begins with its first quote.
+  explicit TextBytes(std::string_view rest) : rest_(rest) {}
+
+  /// -1 at the end.
+  int next() {
+    if (left_ == 0) {
+      const char c = rest_[at_];
+      if (c == '"') return -1;
+      ++at_;
+      if (c != '\\') return static_cast<unsigned char>(c);
+      read_escape();
+    }
+    return last_first_[--left_];
+  }
+
+ private:
+  void put(std::uint32_t byte) { last_first_[left_++] = static_cast<unsigned char>(byte); }
+  void read_escape() {
+    constexpr std::string_view letters = "bfnrt", controls = "\b\f\n\r\t";
+    const char c = rest_[at_++];
+    const std::size_t control = letters.find(c);
+    if (c == 'u') read_character();
+    else put(static_cast<unsigned char>(control != std::string_view::npos ? controls[control] : c));
+  }
+  std::uint32_t read_unit() {
+    std::uint32_t unit = 0;
+    for (const std::size_t end = at_ + 4; at_ < end; ++at_) {
+      const char c = rest_[at_];
+      unit = 16 * unit + static_cast<std::uint32_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+    }
+    return unit;
+  }
+  void read_character() {
+    constexpr std::uint32_t marks[] = {0, 0xC0, 0xE0, 0xF0};
+    std::uint32_t code = read_unit();
+    if (code >= 0xD800 && code < 0xDC00) {  // half of a pair
+      at_ += 2;                             // the backslash and the u of the other
+      const std::uint32_t low = read_unit() - 0xDC00;
+      code = 0x10000 + ((code - 0xD800) << 10) + low;
+    }
+    const int more = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    for (int i = 0; i < more; ++i, code >>= 6) put(0x80 | (code & 0x3F));
+    put(marks[more] | code);
+  }
+
+  std::string_view rest_;
+  std::size_t at_ = 1, left_ = 0;
+  unsigned char last_first_[4] = {};  // UTF-8 of an escape
+};
+
+std::string text_at(std::string_view rest) {
+  std::string text;
+  TextBytes bytes(rest);
+  for (int byte = bytes.next(); byte >= 0; byte = bytes.next()) text += static_cast<char>(byte);
+  return text;
+}
+
+int compare_texts(std::string_view a, std::string_view b) {
+  TextBytes left(a), right(b);
+  for (;;) {
+    const int x = left.next(), y = right.next();
+    if (x != y) return x < y ? -1 : 1;
+    if (x < 0) return 0;
+  }
+}
+
 // --- what it says --------------------------------------------------------------------------------------------------
 
 /// What must come next.
@@ -147,12 +218,15 @@ class HeaderReader final : public nlohmann::json::json_sax_t {
   HeaderReader(const SafetensorsSource& source, std::string_view text) : source_(source), text_(text), cursor_(text) {
     header_.data = kLengthBytes + static_cast<std::int64_t>(text.size());
     data_bytes_ = source.file.size() - header_.data;
+    header_.tensors.reserve(most_tensors());
   }
 
   SafetensorsHeader read() {
     nlohmann::json::sax_parse(text_.begin(), text_.end(), this);
     check_names();
+    check_metadata_names();
     check_ranges();
+    read_metadata();
     return std::move(header_);
   }
 
@@ -184,13 +258,16 @@ class HeaderReader final : public nlohmann::json::json_sax_t {
   std::string rule() const;
   StoredTensor& tensor() { return header_.tensors.back(); }
   std::string called() { return "tensor " + io::quoted(tensor().name); }
-  void begin_tensor(std::string& name, std::int64_t offset);
+  std::size_t most_tensors() const;
+  void begin_tensor(const std::string& name, std::int64_t offset);
   void begin_entry(std::string_view name, std::int64_t offset);
   void read_type(std::string_view name, std::int64_t offset);
   void finish_tensor();
   void finish_shape();
   void check_names() const;
+  void check_metadata_names() const;
   void check_ranges() const;
+  void read_metadata();
 
   const SafetensorsSource& source_;
   std::string_view text_;
@@ -199,7 +276,7 @@ class HeaderReader final : public nlohmann::json::json_sax_t {
   std::int64_t data_bytes_ = 0;
   Next next_ = Next::object;
   bool has_metadata_ = false;
-  std::vector<std::int64_t> metadata_offsets_;
+  std::vector<std::uint32_t> metadata_;  // where their names stand in the text
 
   // of the tensor that is being read
   const Type* type_ = nullptr;
@@ -245,7 +322,6 @@ bool HeaderReader::number_unsigned(number_unsigned_t value) {
 bool HeaderReader::string(string_t& value) {
   if (next_ == Next::text) {
     cursor_.next();
-    header_.metadata.back().second = std::move(value);
     next_ = Next::keys;
   } else if (next_ == Next::dtype) {
     read_type(value, cursor_.next());
@@ -270,8 +346,7 @@ bool HeaderReader::key(string_t& name) {
   if (next_ == Next::entries) {
     begin_entry(name, offset);
   } else if (next_ == Next::keys) {
-    header_.metadata.emplace_back(std::move(name), "");
-    metadata_offsets_.push_back(offset);
+    metadata_.push_back(static_cast<std::uint32_t>(offset - kLengthBytes));
     next_ = Next::text;
   } else if (name == "__metadata__") {
     if (has_metadata_) source_.fail("'__metadata__' stands at offset ", offset, " again; it may be there once.");
@@ -314,9 +389,19 @@ bool HeaderReader::parse_error(std::size_t position, const std::string&, const n
 
 // --- one tensor ----------------------------------------------------------------------------------------------------
 
-void HeaderReader::begin_tensor(std::string& name, std::int64_t offset) {
+/// Room for as many as there are, unless they are written in odd ways.
+std::size_t HeaderReader::most_tensors() const {
+  constexpr std::string_view word = "\"data_offsets\"";
+  constexpr std::size_t shortest = std::string_view(R"("":{"dtype":"U8","shape":[],"data_offsets":[0,0]})").size();
+  std::size_t words = 0;
+  for (std::size_t at = text_.find(word); at != std::string_view::npos; at = text_.find(word, at + word.size()))
+    ++words;
+  return std::min(words, text_.size() / shortest);
+}
+
+void HeaderReader::begin_tensor(const std::string& name, std::int64_t offset) {
   header_.tensors.emplace_back();
-  tensor().name = std::move(name);
+  tensor().name = name;  // the parser's own can have far more room
   tensor().offset = offset;
   has_dtype_ = has_shape_ = has_ends_ = false;
   size_count_ = end_count_ = 0;
@@ -392,26 +477,45 @@ void HeaderReader::finish_shape() {
 // --- all tensors ---------------------------------------------------------------------------------------------------
 
 void HeaderReader::check_names() const {
-  struct Name {
-    std::string_view text;
-    std::int64_t offset;
+  const std::vector<StoredTensor>& tensors = header_.tensors;
+  std::vector<std::uint32_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::uint32_t{0});
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int names = tensors[a].name.compare(tensors[b].name);
+    return names != 0 ? names < 0 : a < b;
+  });
+  const auto twice = std::adjacent_find(
+      order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return tensors[a].name == tensors[b].name; });
+  if (twice != order.end())
+    source_.fail("two tensors are called ", io::quoted(tensors[*twice].name), ", at offset ", tensors[*twice].offset,
+                 " and at offset ", tensors[*(twice + 1)].offset, "; names must be different.");
+}
+
+void HeaderReader::check_metadata_names() const {
+  const auto compare = [&](std::uint32_t a, std::uint32_t b) {
+    return compare_texts(text_.substr(a), text_.substr(b));
   };
-  const auto check = [&](const char* what, std::vector<Name> names) {
-    std::sort(names.begin(), names.end(),
-              [](const Name& a, const Name& b) { return a.text != b.text ? a.text < b.text : a.offset < b.offset; });
-    const auto twice =
-        std::adjacent_find(names.begin(), names.end(), [](const Name& a, const Name& b) { return a.text == b.text; });
-    if (twice != names.end())
-      source_.fail(what, " are called ", io::quoted(twice->text), ", at offset ", twice->offset, " and at offset ",
-                   (twice + 1)->offset, "; names must be different.");
-  };
-  std::vector<Name> names;
-  for (const StoredTensor& stored : header_.tensors) names.push_back({stored.name, stored.offset});
-  check("two tensors", std::move(names));
-  names = {};
-  for (std::size_t i = 0; i < header_.metadata.size(); ++i)
-    names.push_back({header_.metadata[i].first, metadata_offsets_[i]});
-  check("two metadata", std::move(names));
+  std::vector<std::uint32_t> places = metadata_;
+  std::sort(places.begin(), places.end(), [&](std::uint32_t a, std::uint32_t b) {
+    const int names = compare(a, b);
+    return names != 0 ? names < 0 : a < b;
+  });
+  const auto twice = std::adjacent_find(places.begin(), places.end(),
+                                        [&](std::uint32_t a, std::uint32_t b) { return compare(a, b) == 0; });
+  if (twice != places.end())
+    source_.fail("two metadata are called ", io::quoted(text_at(text_.substr(*twice))), ", at offset ",
+                 kLengthBytes + *twice, " and at offset ", kLengthBytes + *(twice + 1), "; names must be different.");
+}
+
+void HeaderReader::read_metadata() {
+  header_.metadata.reserve(metadata_.size());
+  for (const std::uint32_t place : metadata_) {
+    const std::string_view rest = text_.substr(place);
+    Cursor cursor(rest);
+    cursor.next();  // the name
+    const auto value = static_cast<std::size_t>(cursor.next() - kLengthBytes);
+    header_.metadata.emplace_back(text_at(rest), text_at(rest.substr(value)));
+  }
 }
 
 /// The tensors share the bytes behind the header among them.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -41,9 +43,9 @@ class Curves {
  private:
   void add(const SummaryValue& value, const Event& event);
 
-  std::vector<Track> tracks_;                // in the order in which their tags appear
-  std::map<std::string, std::size_t> tags_;  // where in tracks_
-  std::vector<std::int64_t> sessions_;       // the steps at which they begin
+  std::deque<Track> tracks_;  // in the order in which their tags appear; stay where they are
+  std::map<std::string_view, Track*> tags_;
+  std::vector<std::int64_t> sessions_;  // the steps at which they begin
   std::size_t file_ = 0;
 };
 
@@ -54,9 +56,14 @@ void Curves::add(const Event& event) {
 }
 
 void Curves::add(const SummaryValue& value, const Event& event) {
-  const auto [place, is_new] = tags_.try_emplace(value.tag, tracks_.size());
-  if (is_new) tracks_.emplace_back().curve.tag = value.tag;
-  Track& track = tracks_[place->second];
+  auto place = tags_.find(value.tag);
+  const bool is_new = place == tags_.end();
+  if (is_new) {
+    Track& added = tracks_.emplace_back();
+    added.curve.tag = value.tag;
+    place = tags_.emplace(added.curve.tag, &added).first;
+  }
+  Track& track = *place->second;
   ScalarCurve& curve = track.curve;
   const bool other_file = track.file != file_;
   if (is_new || other_file || track.stretches.back().sessions != sessions_.size())
@@ -96,8 +103,11 @@ void cut(Track& track, const std::vector<std::int64_t>& first_after) {
 std::vector<ScalarCurve> Curves::take() {
   std::vector<std::int64_t> first_after(sessions_.size() + 1, kNoStep);
   for (std::size_t n = sessions_.size(); n-- > 0;) first_after[n] = std::min(first_after[n + 1], sessions_[n]);
+  tags_.clear();  // which the tracks' own tags hold
   std::vector<ScalarCurve> curves;
-  for (Track& track : tracks_) {
+  curves.reserve(tracks_.size());
+  for (; !tracks_.empty(); tracks_.pop_front()) {
+    Track& track = tracks_.front();
     cut(track, first_after);
     if (!track.curve.steps.empty()) curves.push_back(std::move(track.curve));
   }

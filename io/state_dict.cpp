@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kPickle = "/data.pkl";
 constexpr std::int64_t kSmallPickle = 1 << 20;  // bytes; one that is deflated may be larger than its archive up to here
-constexpr std::int64_t kMostPerByte = 4;        // bytes of tensors for each of the pickle and its storages
+constexpr std::int64_t kMostPerByte = 4;        // bytes of overlapping tensors for each of the pickle and its storages
 
 using Bytes = std::vector<unsigned char>;
 
@@ -180,23 +180,25 @@ Tensor gathered(const Tensor& storage, const View& view, Where where) {
 
 class Loader {
  public:
-  /// `pickle` is that of the weights, for messages.
-  Loader(Archive& archive, const PickledWeights& weights, const ZipStream& pickle)
-      : archive_(archive), weights_(weights), pickle_(pickle), bytes_(pickle.position()) {
-    for (const PickledStorage& storage : weights.storages) entries_.push_back(&find_entry(storage));
-    std::vector<const ZipEntry*> distinct = entries_;
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    for (const ZipEntry* entry : distinct) bytes_ += entry->size;
+  /// `pickle` is that of the weights, for messages; it has so many bytes in the file.
+  Loader(Archive& archive, const PickledWeights& weights, const ZipStream& pickle, std::int64_t packed)
+      : archive_(archive), weights_(weights), pickle_(pickle), bytes_(packed) {
+    for (const PickledStorage& storage : weights.storages) {
+      const ZipEntry& entry = find_entry(storage);
+      entries_.push_back(&entry);
+      if (own_.try_emplace(&entry, entry.size).second) bytes_ += entry.packed;
+    }
     left_ = bytes_ * kMostPerByte;
   }
 
   /// Views by their storages, so that each of these is read once and is in memory alone.
   std::vector<NamedTensor> run() {
     Groups groups;
-    for (std::size_t i = 0; i < weights_.tensors.size(); ++i) add(weights_.tensors[i], i, groups);
     std::vector<NamedTensor> tensors;
-    for (const PickledTensor& tensor : weights_.tensors) tensors.push_back({tensor.name, Tensor()});
+    for (const PickledName& name : weights_.names) {
+      add(weights_.tensors[name.tensor], tensors.size(), groups);
+      tensors.push_back({name.name, Tensor()});
+    }
     for (const auto& [source, group] : groups) load(*source.first, *source.second, group, tensors);
     return tensors;
   }
@@ -229,11 +231,16 @@ class Loader {
     std::vector<std::size_t>& same = groups[{&entry, tensor.type}][{view.start, view.sizes, view.strides}];
     same.push_back(number);
     if (same.size() > 1) return;  // handles to one tensor
-    const std::int64_t bytes = view.numel() * size_of(tensor.type->given);
+    const std::int64_t numbers = view.numel(), stored = numbers * size_of(tensor.type->stored);
+    if (std::int64_t& own = own_.at(&entry); stored <= own) {
+      own -= stored;
+      return;
+    }
+    const std::int64_t bytes = numbers * size_of(tensor.type->given);
     if (bytes > left_)
       pickle_.fail("the tensor made at ", place(tensor.offset), " needs ", bytes, " bytes; ", left_,
                    " are left of the ", kMostPerByte, " for each of the ", bytes_,
-                   " of pickle and storages that all tensors together may have.");
+                   " of pickle and storages in the file that tensors may have beyond their storages.");
     left_ -= bytes;
   }
 
@@ -301,8 +308,9 @@ class Loader {
   Archive& archive_;
   const PickledWeights& weights_;
   const ZipStream& pickle_;
-  std::vector<const ZipEntry*> entries_;  // of the storages
-  std::int64_t bytes_, left_ = 0;         // of pickle and storages; that tensors may have yet
+  std::vector<const ZipEntry*> entries_;                   // of the storages
+  std::unordered_map<const ZipEntry*, std::int64_t> own_;  // bytes of each that no tensor was given yet
+  std::int64_t bytes_, left_ = 0;  // of pickle and storages in the file; that tensors may have besides `own_`
 };
 
 }  // namespace
@@ -318,7 +326,7 @@ std::vector<NamedTensor> read_state_dict_file(const char* op, const std::string&
   const Bytes pickle = read_pickle_entry(archive, stream, entry);
   const std::string_view text(reinterpret_cast<const char*>(pickle.data()), pickle.size());
   const PickledWeights weights = read_pickle(text, stream);
-  return Loader(archive, weights, stream).run();
+  return Loader(archive, weights, stream, entry.packed).run();
 }
 
 std::vector<NamedTensor> read_state_dict(const std::string& path, Where where) {

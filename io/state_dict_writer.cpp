@@ -1,12 +1,14 @@
-// Files as torch.save writes them: an OrderedDict of tensors, each with a storage of its own.
+// Files as torch.save writes them: an OrderedDict of tensors, with one storage for those of the same elements.
 #include <capstan/io/state_dict.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <capstan/device.hpp>
@@ -43,6 +45,35 @@ void check_tensors(std::span<const NamedTensor> tensors, Where where) {
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
     base::fail<Error>(where, "save_state_dict: two tensors are called ", quoted(*twice), "; names must be different.");
+}
+
+// --- the storages ----------------------------------------------------------------------------------------------------
+
+/// Where the elements of a tensor are and how they follow each other: equal for tensors whose storages are the same.
+using Elements = std::tuple<const unsigned char*, DType, std::vector<std::int64_t>>;
+
+Elements elements_of(const Tensor& x, Where where) {
+  std::vector<std::int64_t> view = {x.numel(where)};  // is enough if there are no gaps
+  if (!x.is_contiguous(where)) {
+    view.assign(x.shape(where).begin(), x.shape(where).end());
+    for (int axis = 0; axis < x.rank(where); ++axis) view.push_back(x.stride(axis, where));
+  }
+  return {bytes_of(x, where), x.dtype(where), view};
+}
+
+/// Of each tensor the number of its storage. These are counted from 0 on, as they are first met.
+std::vector<std::size_t> storages_of(std::span<const NamedTensor> tensors, Where where) {
+  std::vector<std::size_t> storages;
+  std::map<Elements, std::size_t> numbers;
+  std::size_t count = 0;
+  for (const NamedTensor& tensor : tensors) {
+    std::size_t number = count;
+    if (tensor.value.numel(where) > 0)
+      number = numbers.try_emplace(elements_of(tensor.value, where), count).first->second;
+    if (number == count) ++count;
+    storages.push_back(number);
+  }
+  return storages;
 }
 
 // --- the pickle, of protocol 2 ----------------------------------------------------------------------------------------
@@ -96,10 +127,10 @@ std::string pickled(const Tensor& x, std::string_view key, Where where) {
          pickled(strides) + needs_no_gradient + empty_dictionary() + "tR";
 }
 
-std::string pickle_of(std::span<const NamedTensor> tensors, Where where) {
+std::string pickle_of(std::span<const NamedTensor> tensors, const std::vector<std::size_t>& storages, Where where) {
   std::string text = "\x80\x02" + empty_dictionary() + "(";
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    text += pickled(tensors[i].name) + pickled(tensors[i].value, std::to_string(i), where);
+    text += pickled(tensors[i].name) + pickled(tensors[i].value, std::to_string(storages[i]), where);
   return text + "u.";
 }
 
@@ -108,7 +139,8 @@ std::string pickle_of(std::span<const NamedTensor> tensors, Where where) {
 void save_state_dict(const std::string& path, std::span<const NamedTensor> tensors, Where where) {
   const NoGrad off;
   check_tensors(tensors, where);
-  const std::string pickle = pickle_of(tensors, where);
+  const std::vector<std::size_t> storages = storages_of(tensors, where);
+  const std::string pickle = pickle_of(tensors, storages, where);
   if (pickle.size() > static_cast<std::size_t>(kLongestPickle))  // could not be read again
     base::fail<Error>(where, "save_state_dict: the names and shapes of ", tensors.size(), " tensors need ",
                       pickle.size(), " bytes; they must need at most ", kLongestPickle, ".");
@@ -118,9 +150,11 @@ void save_state_dict(const std::string& path, std::span<const NamedTensor> tenso
   };
   add_text("data.pkl", pickle);
   add_text("byteorder", "little");
+  std::size_t written = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (storages[i] < written) continue;
     const Tensor values = tensors[i].value.to(cpu(), where).contiguous(where);
-    archive.add(kFolder + ("data/" + std::to_string(i)), {}, bytes_of(values, where),
+    archive.add(kFolder + ("data/" + std::to_string(written++)), {}, bytes_of(values, where),
                 values.numel(where) * size_of(values.dtype(where)), false);
   }
   add_text("version", "3\n");

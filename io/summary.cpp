@@ -30,7 +30,8 @@ struct SummaryFile {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // so that messages stay below protobuf's 2 GiB
+/// Of a tag, and of what is under it, so that both and what stands around them stay below protobuf's 2 GiB.
+constexpr std::size_t kMostBytes = (std::size_t{1} << 30) - (std::size_t{1} << 16);
 
 SummaryFile& opened(SummaryFile* file, const char* op, Where where) {
   if (file == nullptr) base::fail<Error>(where, op, ": this writer was moved from; it must hold a file.");
@@ -155,7 +156,7 @@ void SummaryWriter::image(std::string_view tag, const Tensor& pixels, std::int64
   check_name(op, "tag", tag, where);
   const ImageSummary summary = summarize_image(op, pixels, where);
   check_size(op, "picture's file", summary.png.size(), where);
-  file.output.add_records(op, where, record_of([&](std::string& out) {
+  file.output.add_records(op, where, WhenFull::drop, record_of([&](std::string& out) {
                             append_image_event(out, {wall_time(), step}, tag, summary);
                           }));
 }
@@ -166,7 +167,7 @@ void SummaryWriter::audio(std::string_view tag, const Tensor& samples, std::int6
   SummaryFile& file = opened(file_, op, where);
   check_name(op, "tag", tag, where);
   const AudioSummary summary = summarize_audio(op, samples, options.rate, where);
-  file.output.add_records(op, where, record_of([&](std::string& out) {
+  file.output.add_records(op, where, WhenFull::drop, record_of([&](std::string& out) {
                             append_audio_event(out, {wall_time(), step}, tag, summary);
                           }));
 }
@@ -176,7 +177,7 @@ void SummaryWriter::text(std::string_view tag, std::string_view markdown, std::i
   SummaryFile& file = opened(file_, op, where);
   check_name(op, "tag", tag, where);
   check_text(op, "text", markdown, where);
-  file.output.add_records(op, where, record_of([&](std::string& out) {
+  file.output.add_records(op, where, WhenFull::fail, record_of([&](std::string& out) {
                             append_text_event(out, {wall_time(), step}, tag, markdown);
                           }));
 }
@@ -186,7 +187,8 @@ void SummaryWriter::graph(const GradientTape& tape, std::span<const NamedTensor>
   SummaryFile& file = opened(file_, op, where);
   const std::string graph = encode_graph(graph_nodes(op, tape, names, where));
   check_size(op, "graph", graph.size(), where);
-  file.output.add_records(op, where, record_of([&](std::string& out) { append_graph_event(out, wall_time(), graph); }));
+  file.output.add_records(op, where, WhenFull::fail,
+                          record_of([&](std::string& out) { append_graph_event(out, wall_time(), graph); }));
 }
 
 // --- hyper-parameters ----------------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ void SummaryFile::start_session(const std::string& experiment, const std::string
   if (started.exchange(true))
     base::fail<Error>(where, op, ": the hyper-parameters of this run are known; they are given once.");
   try {
-    output.add_records(op, where, records);
+    output.add_records(op, where, WhenFull::fail, records);
   } catch (...) {
     started = false;
     throw;
@@ -210,12 +212,11 @@ void SummaryFile::start_session(const std::string& experiment, const std::string
 
 void SummaryFile::end_session(const char* op, RunStatus status, Where where) {
   if (!in_session.exchange(false)) return;
-  const auto add = [&] {
-    output.add(op, where, [&](std::string& out) {
-      const double now = wall_time();
-      append_hparams_event(out, now, "_hparams_/session_end_info", encode_session_end(status, now));
-    });
-  };
+  const double now = wall_time();
+  const std::string record = record_of([&](std::string& out) {
+    append_hparams_event(out, now, "_hparams_/session_end_info", encode_session_end(status, now));
+  });
+  const auto add = [&] { output.add_records(op, where, WhenFull::fail, record); };
   try {
     add();
   } catch (const IoError&) { add(); }  // the first call hears of what failed before, and logs nothing
@@ -226,13 +227,19 @@ void SummaryWriter::hparams(const std::vector<HyperParameter>& values, const std
   constexpr const char* op = "SummaryWriter::hparams";
   SummaryFile& file = opened(file_, op, where);
   std::set<std::string_view> names;
+  std::size_t bytes = 0;
   for (const HyperParameter& value : values) {
     check_name(op, "hyper-parameter's name", value.name, where);
     check_text(op, "hyper-parameter", value.text, where);
     if (!names.insert(value.name).second)
       base::fail<Error>(where, op, ": ", quoted(value.name), " is there twice; it must have one value.");
+    bytes += value.name.size() + value.text.size();
   }
-  for (const std::string& metric : metrics) check_name(op, "metric's tag", metric, where);
+  for (const std::string& metric : metrics) {
+    check_name(op, "metric's tag", metric, where);
+    bytes += metric.size();
+  }
+  check_size(op, "list of hyper-parameters", bytes, where);  // before protozero, whose lengths have 32 bits
   const double now = wall_time();
   const std::string experiment = encode_experiment(values, metrics, now), start = encode_session_start(values, now);
   check_size(op, "list of hyper-parameters", std::max(experiment.size(), start.size()), where);

@@ -69,12 +69,13 @@ std::optional<std::int64_t> TfRecordFile::read_length() {
   return static_cast<std::int64_t>(length);
 }
 
-void TfRecordFile::read_data(std::size_t length) {
+bool TfRecordFile::read_data(std::size_t length) {
   const std::int64_t start = file.position();
   const auto read_all = [&](unsigned char* to, std::size_t wanted) {
-    if (file.read(to, wanted) < wanted)
-      file.fail("a record is cut short at ", file.place(file.position()), "; it must be ", length,
-                " bytes from offset ", start, " and ", kCrcBytes, " of a checksum.");
+    if (file.read(to, wanted) == wanted) return true;
+    if (cut_is_end) return false;
+    file.fail("a record is cut short at ", file.place(file.position()), "; it must be ", length, " bytes from offset ",
+              start, " and ", kCrcBytes, " of a checksum.");
   };
   std::size_t done = 0;
   data.clear();
@@ -82,19 +83,19 @@ void TfRecordFile::read_data(std::size_t length) {
     const std::size_t room =
         file.most_left_is_exact() ? length : std::min(length, std::max(kFirstBytes, kGrowth * done));
     data.resize(room);
-    read_all(reinterpret_cast<unsigned char*>(data.data()) + done, room - done);
+    if (!read_all(reinterpret_cast<unsigned char*>(data.data()) + done, room - done)) return false;
     done = room;
   }
   std::array<unsigned char, kCrcBytes> crc{};
-  read_all(crc.data(), crc.size());
+  if (!read_all(crc.data(), crc.size())) return false;
   if (check_crc) compare_crc(file, "a record's data", bytes_of(data), crc, start + static_cast<std::int64_t>(length));
+  return true;
 }
 
 bool TfRecordFile::next(std::string& record, Where where) {
   settle(where);
   const std::optional<std::int64_t> length = read_length();
-  if (!length) return false;
-  read_data(static_cast<std::size_t>(*length));
+  if (!length || !read_data(static_cast<std::size_t>(*length))) return false;
   offset = file.position();
   ++count;
   record.swap(data);

@@ -22,8 +22,8 @@ struct TfRecordFile {
   }
   /// None at the end of the file.
   std::optional<std::int64_t> read_length();
-  /// Reads the data and their checksum.
-  void read_data(std::size_t length);
+  /// Reads the data and their checksum. False if they are not all there, and that is the end of the file.
+  bool read_data(std::size_t length);
   bool next(std::string& record, Where where);
   std::int64_t skip(std::int64_t records, Where where);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -112,8 +113,8 @@ Weights read_file(const char* op, detail::WeightsFormat wanted, const std::strin
   return weights;
 }
 
-/// Whatever needs memory is done before the first value changes. The copies run on all threads, and are what reads the
-/// pages of a mapped file.
+/// Whatever needs memory is done before the first value changes; that the values can be written is known by then. The
+/// copies run on all threads, and are what reads the pages of a mapped file.
 void copy_all(std::vector<WeightsPair>& pairs, Where where) {
   for (WeightsPair& pair : pairs) pair.value = pair.value.to(pair.target.device(where), where);
   for (WeightsPair& pair : pairs) {
@@ -135,7 +136,12 @@ std::string to_string(const WeightsReport& report) {
 Weights read_weights(const std::string& path, Where where) {
   const NoGrad off;
   Weights weights = read_file("read_weights", detail::WeightsFormat::any, path, where);
-  for (NamedTensor& tensor : weights.tensors) tensor.value = tensor.value.to(default_device(), where);
+  std::map<const TensorImpl*, Tensor> moved;  // so that handles to one tensor stay that
+  for (NamedTensor& tensor : weights.tensors) {
+    Tensor& there = moved[tensor.value.impl()];
+    if (!there.defined()) there = tensor.value.to(default_device(), where);
+    tensor.value = there;
+  }
   return weights;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
+#include <capstan/metrics/text.hpp>
 #include <capstan/nn/layers.hpp>
 #include <capstan/nn/regularizer.hpp>
 #include <capstan/ops/shaping.hpp>
@@ -21,14 +23,6 @@ using nn::detail::Leaf;
 using nn::detail::Outline;
 
 // --- names in the file ---
-
-std::string name_in_file(const std::string& name, const WeightsOptions& options) {
-  const std::pair<std::string, std::string>* longest = nullptr;
-  for (const auto& entry : options.rename)
-    if (name.starts_with(entry.first) && (longest == nullptr || entry.first.size() > longest->first.size()))
-      longest = &entry;
-  return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
-}
 
 /// As `nn::freeze` takes patterns: the name itself, or that of a part it lies in.
 bool fits(const std::string& name, const std::string& pattern) {
@@ -94,6 +88,7 @@ class Similar {
 
   /// "" if none is like it, or if all of this would take long.
   std::string to(const std::string& wanted) {
+    const Letters letters(wanted.begin(), wanted.end());
     std::size_t least = wanted.size();
     const std::string* best = nullptr;
     for (const std::string& name : names_) {
@@ -102,7 +97,8 @@ class Similar {
       const std::size_t steps = longer * shorter;
       if (steps > steps_left_) return "";
       steps_left_ -= steps;
-      const std::size_t changes = distance(wanted, name);
+      const Letters others(name.begin(), name.end());
+      const auto changes = static_cast<std::size_t>(metrics::edit_distance(letters, others));
       if (changes >= least) continue;
       least = changes;
       best = &name;
@@ -111,24 +107,9 @@ class Similar {
   }
 
  private:
-  /// Levenshtein's: letters to insert, remove or replace.
-  std::size_t distance(std::string_view a, std::string_view b) {
-    row_.resize(b.size() + 1);
-    std::iota(row_.begin(), row_.end(), std::size_t{0});
-    for (std::size_t i = 0; i < a.size(); ++i) {
-      std::size_t diagonal = row_[0];
-      row_[0] = i + 1;
-      for (std::size_t j = 0; j < b.size(); ++j) {
-        const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-        diagonal = row_[j + 1];
-        row_[j + 1] = std::min({replaced, row_[j] + 1, row_[j + 1] + 1});
-      }
-    }
-    return row_[b.size()];
-  }
+  using Letters = std::vector<std::int64_t>;  // bytes: names need not be UTF-8
 
   const std::vector<std::string>& names_;
-  std::vector<std::size_t> row_;
   std::size_t steps_left_ = 20'000'000;  // a file may have many names, and long ones
 };
 
@@ -170,8 +151,25 @@ std::string shape_misfit(const WantedTensor& wanted, const Tensor& given, const 
   return would_fit ? text + " (transposed it would fit)" : text;
 }
 
+/// Throws if some of a view's elements are one and the same, so that `assign` would refuse it. Not so if along every
+/// axis a step is longer than what the axes of smaller steps reach.
+void check_places(const char* op, const WantedTensor& wanted, Where where) {
+  const Tensor& x = wanted.value;
+  for (int axis = 0; axis < x.rank(where); ++axis) {
+    const std::int64_t step = std::abs(x.stride(axis, where));
+    std::int64_t reach = 0;
+    for (int other = 0; other < x.rank(where); ++other) {
+      const std::int64_t smaller = std::abs(x.stride(other, where));
+      if (smaller < step || (smaller == step && other > axis)) reach += (x.size(other, where) - 1) * smaller;
+    }
+    if (x.size(axis, where) > 1 && (step == 0 || reach >= step))
+      base::fail<ShapeError>(where, op, ": elements of ", wanted.name, ", a view of shape ", x.shape(),
+                             ", share their places (broadcast_to, sliding_window); each must have its own.");
+  }
+}
+
 /// Adds a pair of the same name, or what keeps it from being one.
-void match_one(const WantedTensor& wanted, const Tensor& given, WeightsMatch& match, Where where) {
+void match_one(const char* op, const WantedTensor& wanted, const Tensor& given, WeightsMatch& match, Where where) {
   const Tensor turned = wanted.transposed && given.rank(where) == 2 ? transpose(given, 0, 1, where) : given;
   const DType is = given.dtype(where), must = wanted.value.dtype(where);
   if (turned.shape(where) != wanted.value.shape(where)) {
@@ -181,6 +179,7 @@ void match_one(const WantedTensor& wanted, const Tensor& given, WeightsMatch& ma
     match.types.push_back(base::join(wanted.name, " is ", is, " and must be ", must));
     match.report.mismatched.push_back(match.types.back());
   } else {
+    check_places(op, wanted, where);
     match.pairs.push_back({wanted.value, turned});
   }
 }
@@ -212,14 +211,23 @@ std::vector<std::string> missing_texts(const WeightsMatch& match) {
 
 }  // namespace
 
+std::string detail::name_in_file(const std::string& name,
+                                 const std::vector<std::pair<std::string, std::string>>& rename) {
+  const std::pair<std::string, std::string>* longest = nullptr;
+  for (const auto& entry : rename)
+    if (name.starts_with(entry.first) && (longest == nullptr || entry.first.size() > longest->first.size()))
+      longest = &entry;
+  return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
+}
+
 std::vector<WantedTensor> wanted_tensors(const char* op, const Outline& model, const WeightsOptions& options,
                                          Where where) {
   std::vector<WantedTensor> wanted;
   for (std::size_t i = 0; i < model.leaves.size(); ++i) {
     const Leaf& leaf = model.leaves[i];
     if (!leaf.value.defined() || leaf.first != i) continue;
-    wanted.push_back(
-        {leaf.name, name_in_file(leaf.name, options), leaf.value, is_transposed(model, leaf, options, where)});
+    wanted.push_back({leaf.name, detail::name_in_file(leaf.name, options.rename), leaf.value,
+                      is_transposed(model, leaf, options, where)});
   }
   check_renamings(op, wanted, options, where);
   check_patterns(op, wanted, options, where);
@@ -242,7 +250,7 @@ WeightsMatch match_weights(const char* op, const std::string& path, const std::v
       continue;
     }
     used[at] = true;
-    match_one(one, file[at].value, match, where);
+    match_one(op, one, file[at].value, match, where);
   }
   for (std::size_t i = 0; i < file.size(); ++i)
     if (!used[i]) match.report.unexpected.push_back(file[i].name);

@@ -32,7 +32,8 @@ struct WeightsMatch {
   std::vector<std::string> shapes, types;  // report.mismatched, taken apart
 };
 
-/// IoError if the file has a name twice. `wanted` must live as long as the result.
+/// IoError if the file has a name twice; ShapeError if a pair's target has elements that share their places, which
+/// cannot be written. `wanted` must live as long as the result.
 WeightsMatch match_weights(const char* op, const std::string& path, const std::vector<WantedTensor>& wanted,
                            const std::vector<NamedTensor>& file, Where where);
 

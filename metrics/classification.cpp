@@ -68,10 +68,16 @@ void BinaryAccuracy::update(const Tensor& predictions, const Tensor& labels, con
   const NoGrad off;
   const detail::BinaryPredictions read = detail::read_binary("BinaryAccuracy::update", "predictions", predictions,
                                                              labels, weights, options_.ignored_label, where);
+  const double threshold = detail::threshold_among(predictions.dtype(where), options_.threshold);
   for_hits(
       read, read.weights,
-      [&](std::size_t i) { return (read.scores.values[i] > options_.threshold) == (read.labels.values[i] == 1); },
+      [&](std::size_t i) { return (read.scores.values[i] > threshold) == (read.labels.values[i] == 1); },
       [&](double hits, double weight) { add_exact(hits, weight); });
+}
+
+void BinaryAccuracy::merge(const BinaryAccuracy& other, Where where) {
+  detail::require_one_threshold("BinaryAccuracy", options_.threshold, other.options_.threshold, where);
+  add(other);
 }
 
 }  // namespace capstan::metrics

@@ -1,7 +1,8 @@
 // Confusion matrices, and the metrics that are made of them.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -176,10 +177,12 @@ void ConfusionMatrix::load(const char* name, std::span<const NamedTensor> state,
 
 namespace {
 
+/// With a point in every locale.
 std::string four_digits(double score) {
-  char digits[32];
-  std::snprintf(digits, sizeof digits, "%.4f", score);
-  return std::isnan(score) ? "nan" : digits;
+  if (std::isnan(score)) return "nan";
+  std::array<char, 330> digits;  // `zero_division` may be any number
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), score, std::chars_format::fixed, 4).ptr;
+  return std::string(digits.data(), end);
 }
 
 void append_right(std::string& text, const std::string& cell, std::size_t width) {
@@ -255,10 +258,11 @@ void ClassScore::update(const Tensor& predictions, const Tensor& labels, Where w
   }
   const detail::BinaryPredictions read =
       detail::read_binary(op.c_str(), "predictions", predictions, labels, Tensor(), ignored, where);
+  const double threshold = detail::threshold_among(predictions.dtype(where), options_.threshold);
   for (std::size_t i = 0; i < read.size(); ++i) {
     if (!read.counts(i)) continue;
     const std::size_t label = read.labels.values[i] == 1 ? 1 : 0;
-    ++matrix_.counts_[2 * label + (read.scores.values[i] > options_.threshold ? 1 : 0)];
+    ++matrix_.counts_[2 * label + (read.scores.values[i] > threshold ? 1 : 0)];
   }
 }
 
@@ -268,6 +272,7 @@ void ClassScore::add(const ClassScore& other, Where where) {
   if ((other.options_.classes == 0) != (options_.classes == 0) || other.matrix_.classes_ != matrix_.classes_)
     base::fail<ShapeError>(where, name_, "::merge: there are ", options_.classes, " classes and ",
                            other.options_.classes, " in the other; they must be the same.");
+  if (options_.classes == 0) detail::require_one_threshold(name_, options_.threshold, other.options_.threshold, where);
   matrix_.merge(other.matrix_, where);
 }
 

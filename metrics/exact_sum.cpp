@@ -105,10 +105,10 @@ void ExactSum::write(std::span<std::int64_t, kNumbers> numbers) const noexcept {
 }
 
 bool ExactSum::read(std::span<const std::int64_t, kNumbers> numbers) noexcept {
-  constexpr std::int64_t kTop = std::int64_t{1} << 61;
+  constexpr std::int64_t kTop = std::int64_t{1} << 48;  // 2^62 doubles below 2^1024, in units of the last limb
   for (std::size_t i = 0; i + 1 < kLimbs; ++i)
     if (numbers[i] < 0 || numbers[i] > static_cast<std::int64_t>(kMask)) return false;
-  if (numbers[kLimbs - 1] > kTop || numbers[kLimbs - 1] < -kTop) return false;
+  if (numbers[kLimbs - 1] >= kTop || numbers[kLimbs - 1] < -kTop) return false;
   const auto special = std::bit_cast<double>(numbers.back());
   if (std::isfinite(special) && numbers.back() != 0) return false;
   std::copy(numbers.begin(), numbers.end() - 1, std::begin(limbs_));

@@ -91,6 +91,20 @@ void require_threshold(const char* op, double threshold, Where where) {
   if (std::isnan(threshold)) base::fail<Error>(where, op, ": the threshold is NaN; it must be a number.");
 }
 
+void require_one_threshold(const char* metric, double threshold, double other, Where where) {
+  if (threshold != other)
+    base::fail<Error>(where, metric, "::merge: the threshold is ", threshold, " and that of the other ", other,
+                      "; they must be equal.");
+}
+
+double threshold_among(DType scores, double threshold) noexcept {
+  double rounded = threshold;
+  if (scores == DType::float32) rounded = static_cast<double>(static_cast<float>(threshold));
+  if (scores == DType::float16) rounded = static_cast<double>(static_cast<float>(float16(threshold)));
+  if (scores == DType::bfloat16) rounded = static_cast<double>(static_cast<float>(bfloat16(threshold)));
+  return std::isfinite(rounded) ? rounded : threshold;  // infinite scores are above what the type cannot hold
+}
+
 Weights read_weights(const char* op, const Tensor& weights, const char* what, const Shape& shape, Where where) {
   if (!weights.defined()) return {};
   if (weights.shape(where) != shape)

@@ -84,5 +84,10 @@ struct BinaryPredictions {
 BinaryPredictions read_binary(const char* op, const char* what, const Tensor& scores, const Tensor& labels,
                               const Tensor& weights, std::int64_t ignored, Where where);
 void require_threshold(const char* op, double threshold, Where where);
+/// Of metrics that are merged.
+void require_one_threshold(const char* metric, double threshold, double other, Where where);
+/// What scores of a type are compared with: the threshold as that type has it, so that a score which was given by the
+/// same decimal number is equal.
+double threshold_among(DType scores, double threshold) noexcept;
 
 }  // namespace capstan::metrics::detail

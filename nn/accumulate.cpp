@@ -88,12 +88,16 @@ void GradientAccumulator::add(std::vector<Tensor> gradients, Where where) {
     gradients[i] = converted(std::exchange(gradients[i], Tensor()), wide(dtype), where);
   }
   std::vector<Tensor> totals = added_ > 0 ? std::vector<Tensor>() : std::vector<Tensor>(gradients.size());
-  for (std::size_t i = 0; loaded_ && i < totals_.size(); ++i)
-    if (totals_[i].defined() && gradients[i].defined())
-      totals_[i] = moved(totals_[i], gradients[i].device(where), where);
+  std::vector<bool> loaded = loaded_;
+  for (std::size_t i = 0; i < loaded.size(); ++i) {
+    if (!loaded[i] || !gradients[i].defined()) continue;
+    totals_[i] = moved(totals_[i], gradients[i].device(where), where);
+    loaded[i] = false;
+  }
   add_each(added_ > 0 ? totals_ : totals, std::move(gradients), where);
   if (added_ == 0) totals_ = std::move(totals);
   types_ = std::move(types);
+  loaded_ = std::move(loaded);
   ++added_;
 }
 
@@ -103,7 +107,7 @@ std::vector<Tensor> GradientAccumulator::take(Where where) {
   std::vector<Tensor> gradients = std::exchange(totals_, {});
   const std::vector<DType> types = std::exchange(types_, {});
   const auto batches = static_cast<double>(std::exchange(added_, 0));
-  loaded_ = false;
+  loaded_.clear();
   if (options_.mean && batches > 1) gradients = scale_each(std::move(gradients), 1 / batches, where).tensors;
   for (std::size_t i = 0; i < gradients.size(); ++i)
     gradients[i] = converted(std::exchange(gradients[i], Tensor()), types[i], where);
@@ -114,7 +118,7 @@ void GradientAccumulator::reset() noexcept {
   totals_.clear();
   types_.clear();
   added_ = 0;
-  loaded_ = false;
+  loaded_.clear();
 }
 
 std::vector<NamedTensor> GradientAccumulator::state(Where where) const {
@@ -157,10 +161,12 @@ void GradientAccumulator::load_state(std::span<const NamedTensor> state, Where w
       fail_state(total_name(i), totals[i], "of the gradient's type, or float32 for 16 bits", where);
   }
   reader.finish();
+  std::vector<bool> loaded;
+  for (const Tensor& total : totals) loaded.push_back(total.defined());
   totals_ = std::move(totals);
   types_ = std::move(types);
   added_ = added;
-  loaded_ = true;
+  loaded_ = std::move(loaded);
 }
 
 }  // namespace capstan::optim

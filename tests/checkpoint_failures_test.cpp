@@ -1,7 +1,13 @@
 // Checkpoints where something goes wrong: damaged files, parts that do not fit, files that cannot be written. Disks
 // that are full and folders that nobody may write to: checkpoint_run.cpp.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -82,6 +88,26 @@ void save_two(const std::string& folder) {
   checkpoints.wait();
 }
 
+/// While one lives, the process gets no more than 256 MiB of addresses beside those that it has.
+class FewAddresses {
+ public:
+  FewAddresses() {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    REQUIRE(pages > 0);
+    REQUIRE(getrlimit(RLIMIT_AS, &before_) == 0);
+    struct rlimit few = before_;
+    few.rlim_cur = std::min(few.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20));
+    REQUIRE(setrlimit(RLIMIT_AS, &few) == 0);
+  }
+  ~FewAddresses() { setrlimit(RLIMIT_AS, &before_); }
+  FewAddresses(const FewAddresses&) = delete;
+  FewAddresses& operator=(const FewAddresses&) = delete;
+
+ private:
+  struct rlimit before_ {};
+};
+
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename().string());
@@ -126,6 +152,34 @@ TEST_CASE("a damaged checkpoint is passed over, and the one before is restored",
   Run run(7);
   CHECK(checkpoints.restore_latest(run.parts()) == 2);
   CHECK(checkpoints.skipped().empty());
+}
+
+TEST_CASE("a checkpoint for which there is no memory is not taken for a damaged one",
+          "[io][checkpoint][host][errors]") {
+  const TemporaryFolder folder;
+  save_two(folder.path(""));
+  const std::string newest = folder.path(name_of(2, 2));
+  const Bytes good = file_bytes(newest);
+  fs::resize_file(newest, std::uintmax_t{1} << 30);
+  CheckpointManager checkpoints(folder.path(""), {.keep = 1, .background = false});
+  Run run(7);
+  run.become(7);
+  std::string latest, best;
+  {
+    const FewAddresses few;
+    latest = message_of<IoError>([&] { checkpoints.restore_latest(run.parts()); });
+    best = message_of<IoError>([&] { checkpoints.restore_best(run.parts()); });
+    CHECK(run.is(7));
+    checkpoints.save(3, run.parts());
+  }
+  CHECK(latest.rfind("CheckpointManager::restore_latest: " + newest + ": cannot be mapped into memory: ", 0) == 0);
+  CHECK(best.rfind("CheckpointManager::restore_best: " + newest + ": cannot be mapped into memory: ", 0) == 0);
+  CHECK(checkpoints.skipped().empty());
+  CHECK(files_in(folder.path("")) == std::vector<std::string>{name_of(2, 2), name_of(3, 3)});
+  folder.write(name_of(2, 2), good);
+  fs::remove(folder.path(name_of(3, 3)));
+  CHECK(checkpoints.restore_latest(run.parts()) == 2);
+  CHECK(run.is(2));
 }
 
 TEST_CASE("damaged checkpoints are neither counted nor removed", "[io][checkpoint][host][errors]") {
@@ -398,6 +452,30 @@ TEST_CASE("what goes wrong in the background is thrown by the next call, once", 
   run.become(8);
   CHECK(checkpoints.restore_latest(run.parts()) == 7);
   CHECK(run.is(7));
+}
+
+TEST_CASE("a file that took the name of a checkpoint meanwhile stays", "[io][checkpoint][host][errors]") {
+  const TemporaryFolder folder;
+  CheckpointManager checkpoints(folder.path(""));
+  Run run;
+  // As where locks do not work. If the file comes too late, a larger checkpoint gives it another chance.
+  std::string text, path;
+  int number = 0;
+  for (std::int64_t size = 1 << 20; text.empty() && size <= 1 << 26; size *= 2) {
+    Tensor large = zeros({size});
+    path = folder.path(name_of(++number, 6));
+    checkpoints.save(6, {.model = run.model, .more = {{"large", large}}});
+    if (std::FILE* const other = std::fopen(path.c_str(), "wx"); other != nullptr) {
+      std::fputs("mine", other);
+      std::fclose(other);
+    }
+    try {
+      checkpoints.wait();
+    } catch (const IoError& error) { text = error.what(); }
+  }
+  CHECK(text.rfind("CheckpointManager::save: " + path + ": cannot be written: File exists; ", 0) == 0);
+  CHECK(file_bytes(path) == bytes_of("mine"));
+  for (const std::string& name : files_in(folder.path(""))) CHECK(!has(name, ".part"));
 }
 
 TEST_CASE("a manager that ends says nothing of what went wrong, and leaves nothing behind",

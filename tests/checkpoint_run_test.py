@@ -19,6 +19,8 @@ SAVES = 200      # that must have begun before the last run is left in peace
 STEPS = 160
 CANNOT = 77      # exit code: this machine does not let it
 LONGEST = 0.12   # seconds from a start to its kill, or eight steps where they are slow
+STARTS = 2000    # more there are never
+HANGS = 300      # seconds after which a run does not end by itself
 
 
 class Run:
@@ -27,7 +29,10 @@ class Run:
     def __init__(self, folder, threads, how, kill_after=None):
         command = [PROGRAM, "train", str(folder), str(STEPS), str(threads), how]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.killer = None
+        self.killer, self.hung = None, False
+        watchdog = threading.Timer(HANGS, self.end)
+        watchdog.daemon = True
+        watchdog.start()
         self.facts = {"start": [], "skipped": [], "save": [], "saved": []}
         self.losses, self.done = {}, None
         for line in self.process.stdout:
@@ -47,8 +52,13 @@ class Run:
         self.code = self.process.wait()
         self.process.stdout.close()
         self.process.stderr.close()
+        watchdog.cancel()
         if self.killer is not None:
             self.killer.cancel()
+
+    def end(self):
+        self.hung = True
+        self.process.kill()
 
 
 class Kill(unittest.TestCase):
@@ -61,20 +71,20 @@ class Kill(unittest.TestCase):
         began = time.monotonic()
         whole = Run(self.folder / "whole", 2, "background")
         longest = max(LONGEST, 8 * (time.monotonic() - began) / STEPS)
-        self.assertEqual((whole.code, whole.errors), (0, ""))
+        self.assertEqual((whole.code, whole.errors, whole.hung), (0, "", False))
         self.assertEqual(whole.facts["start"], [0])
         self.assertEqual(sorted(whole.losses), list(range(1, STEPS + 1)))
 
         chance = random.Random(20240607)
         saves, kills, rounds, disk = 0, 0, 0, 0
         folder = self.folder / "killed"
-        while True:
+        for starts in range(STARTS + 1):
+            self.assertLess(starts, STARTS, f"so many starts made {saves} saves")
             last = saves >= SAVES
             threads, how = chance.choice((1, 2)), chance.choice(("background", "background", "foreground"))
             run = Run(folder, threads, how, None if last else chance.uniform(0, longest))
-            self.assertEqual(run.errors, "")
-            if not run.facts["start"]:
-                continue  # killed before it began: by nobody here
+            self.assertEqual((run.errors, run.hung), ("", False))
+            self.assertTrue(run.facts["start"], f"it ended before it began, with code {run.code}: not by us")
             start = run.facts["start"][0]
             self.assertGreaterEqual(start, disk, "a checkpoint that was on the disk is lost")
             self.assertEqual(run.facts["skipped"], [0] if run.facts["skipped"] else [])

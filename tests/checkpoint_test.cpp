@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -134,6 +137,21 @@ TEST_CASE("numbers and texts come back to the last bit", "[io][checkpoint][host]
   CHECK(text == expected_text);
   CHECK(empty == "");
   CHECK(random.state() == expected_random);
+}
+
+TEST_CASE("a bool comes back from 0 and 1 alone", "[io][checkpoint][host][errors]") {
+  const TemporaryFolder folder;
+  CheckpointManager checkpoints(folder.path("run"));
+  int number = 2;
+  bool yes = false;
+  checkpoints.save(1, {.more = {{"yes", number}}});
+  const std::string text = message_of<Error>([&] { checkpoints.restore_latest({.more = {{"yes", yes}}}); });
+  CHECK(text.find("'2' is no integer from 0 to 1.") != std::string::npos);
+  CHECK(!yes);
+  number = 1;
+  checkpoints.save(2, {.more = {{"yes", number}}});
+  checkpoints.restore_latest({.more = {{"yes", yes}}});
+  CHECK(yes);
 }
 
 TEST_CASE("tensors come back to the last bit, in all types", "[io][checkpoint][host]") {
@@ -331,6 +349,28 @@ TEST_CASE("saving does not change a run", "[io][checkpoint][host]") {
   CHECK(saved.fingerprint() == expected);
 }
 
+TEST_CASE("several texts of a pipeline's state can name one place", "[io][checkpoint][host]") {
+  auto batches = training_batches(0);
+  int given = 0;
+  for ([[maybe_unused]] const auto& batch : batches)
+    if (++given == 9) break;
+  // 9 batches and 72 examples, 0 of them behind the place that follows: round 1, of which 72 - 37 = 35 are given
+  const std::string here = "at 9 72 0 1 1 35 0;";
+  const std::string place = batches.state();
+  REQUIRE(place.find(here) != std::string::npos);
+  for (const char* text : {"at 9 72 25 1 1 10 0;", "at 9 72 1 1 1 34 0;"}) {  // 10 + 25 and 34 + 1
+    INFO(text);
+    auto expected = training_batches(0), other = training_batches(2);
+    expected.restore(place);
+    other.restore(std::string(place).replace(place.find(here), here.size(), text));
+    auto a = expected.begin(), b = other.begin();
+    for (int i = 0; i < 6; ++i, ++a, ++b) {  // into the next round
+      CHECK(same((*a).first, (*b).first));
+      CHECK(same((*a).second, (*b).second));
+    }
+  }
+}
+
 // --- folders ---------------------------------------------------------------------------------------------------
 
 TEST_CASE("a folder without checkpoints starts at step 0 and stays as it is", "[io][checkpoint][host]") {
@@ -409,6 +449,53 @@ TEST_CASE("several managers in one folder overwrite nothing", "[io][checkpoint][
   std::vector<std::int64_t> numbers;
   for (const io::Checkpoint& checkpoint : a.checkpoints()) numbers.push_back(checkpoint.number);
   CHECK(numbers == Steps{1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
+}
+
+TEST_CASE("a folder stays the same when the program goes elsewhere", "[io][checkpoint][host]") {
+  struct Here {
+    ~Here() { fs::current_path(path); }
+    fs::path path = fs::current_path();
+  };
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b"}) fs::create_directory(folder.path(name));
+  const Here here;
+  std::int64_t n = 1;
+  fs::current_path(folder.path("a"));
+  CheckpointManager checkpoints("run");
+  fs::current_path(folder.path("b"));
+  checkpoints.save(1, {.more = {{"n", n}}});
+  checkpoints.wait();
+  CHECK(fs::exists(folder.path("a/run/checkpoint-000001-step-1.safetensors")));
+  CHECK(!fs::exists(folder.path("b/run")));
+  CHECK(checkpoints.restore_latest({.more = {{"n", n}}}) == 1);
+}
+
+TEST_CASE("a checkpoint that another manager removes meanwhile is passed over for a newer one",
+          "[io][checkpoint][host]") {
+  const TemporaryFolder folder;
+  std::int64_t saved = 1, n = 0, last = 0;
+  CheckpointManager writer(folder.path("run"), {.keep = 1, .background = false}), reader(folder.path("run"));
+  writer.save(saved, {.more = {{"n", saved}}});
+  std::atomic<bool> done = false;
+  std::string writers_error, readers_error;
+  std::thread other([&] {
+    try {
+      while (++saved <= 40) writer.save(saved, {.more = {{"n", saved}}});
+    } catch (const std::exception& error) { writers_error = error.what(); }
+    done = true;
+  });
+  bool steady = true;
+  try {
+    while (!done) {
+      const std::int64_t step = reader.restore_latest({.more = {{"n", n}}});
+      steady = steady && n == step && step >= last && reader.skipped().empty();
+      last = step;
+    }
+  } catch (const std::exception& error) { readers_error = error.what(); }
+  other.join();
+  CHECK(writers_error == "");
+  CHECK(readers_error == "");
+  CHECK(steady);
 }
 
 TEST_CASE("files that only look alike are none of its business", "[io][checkpoint][host]") {

@@ -87,8 +87,7 @@ class Training {
     }
   }
 
-  /// Of all bits of the state but the pipeline's, which has several texts for the same place: what it gives shows in
-  /// the losses that follow.
+  /// Of all bits of the state.
   std::uint32_t fingerprint() {
     std::uint32_t crc = 0;
     add(crc, capstan::nn::named_state(net));
@@ -100,6 +99,7 @@ class Training {
     add(crc, mean.state());
     add(crc, std::vector<capstan::NamedTensor>{{"carried", carried}});
     add(crc, to_string(random.state()) + to_string(capstan::default_rng().state()) + std::to_string(steps));
+    add_data(crc);
     return crc;
   }
 
@@ -116,6 +116,19 @@ class Training {
   decltype(training_batches(0)) batches;
 
  private:
+  /// The batch that follows, and the place behind it. A pipeline with workers has several texts for one place: they
+  /// name the place where the elements begin that a worker took together, and how many of these were given out since.
+  /// Without workers there is one.
+  void add_data(std::uint32_t& crc) {
+    const capstan::RngState before = capstan::default_rng().state();
+    auto alike = training_batches(0);  // with seeds of its own, in whose place the state brings others
+    alike.restore(batches.state());
+    auto next = alike.begin();
+    auto& [x, labels] = *next;
+    add(crc, std::vector<capstan::NamedTensor>{{"x", x}, {"labels", labels}});
+    add(crc, alike.state());
+    capstan::default_rng().restore(before);
+  }
   static void add(std::uint32_t& crc, const std::string& text) {
     crc = capstan::io::crc32c_by_table(
         std::span<const unsigned char>(reinterpret_cast<const unsigned char*>(text.data()), text.size()), crc);

@@ -121,6 +121,29 @@ TEST_CASE("an entry that fits nothing changes nothing", "[io][weights][errors]")
   for (std::size_t i = 0; i < after.size(); ++i) CHECK(after[i].value.version() == versions[i]);
 }
 
+TEST_CASE("views whose elements share their places are refused before anything changes, others are written", "[io][weights][errors]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("x");
+  io::save_safetensors(path, State{{"first", ones({2})}, {"mean", ones({2, 3})}});
+  struct Viewing {
+    Parameter first{zeros({2})};
+    Buffer mean{zeros({2, 3})};
+  } net;
+  const std::uint32_t version = net.first.version();
+  for (const Tensor& view : {broadcast_to(zeros({3}), {2, 3}), sliding_window(zeros({4}), 0, 3)}) {
+    static_cast<Tensor&>(net.mean) = view;
+    check_errors({
+        {__LINE__, message_of<ShapeError>, [&] { io::load_weights(path, net); }, "load_weights: elements of mean, a view of shape [2, 3], share their places (broadcast_to, sliding_window); each must have its own."},
+        {__LINE__, message_of<ShapeError>, [&] { io::load_safetensors(path, net, {.strict = false}); }, "load_safetensors: elements of mean, a view of shape [2, 3], share their places (broadcast_to, sliding_window); each must have its own."},
+    }, file);
+    CHECK(net.first.version() == version);
+    CHECK(same(net.first, zeros({2})));
+  }
+  static_cast<Tensor&>(net.mean) = transpose(zeros({3, 2}));
+  io::load_weights(path, net);
+  CHECK(same(net.mean, ones({2, 3})));
+}
+
 TEST_CASE("files that hold no weights, or weights that are not read, are told by name", "[io][weights][errors]") {
   const std::string supported = "; weights are read from safetensors, .npz, .npy and the zip archives of torch.save.";
   const Bytes hdf5 = joined(Bytes{0x89, 'H', 'D', 'F', '\r', '\n', 0x1A, '\n'}, Bytes(100, 0));

@@ -423,6 +423,16 @@ TEST_CASE("an event file cut anywhere is read up to its last whole record", "[io
   }
 }
 
+TEST_CASE("a packed event file whose last record is cut ends before it", "[io][events][host]") {
+  if (!wire::has_events()) return;
+  const Bytes whole = wire::file_of({wire::version(), wire::scalar(1, 1, "a", 2)});
+  const std::size_t first = wire::record(wire::version()).size();
+  for (std::size_t length = first; length <= whole.size(); ++length) {
+    INFO(length);
+    CHECK(read_file(tests::gzip(tests::first_bytes(whole, length))).size() == (length == whole.size() ? 2u : 1u));
+  }
+}
+
 TEST_CASE("a reader at the end of an event file goes on when there is more", "[io][events][host]") {
   if (!wire::has_events()) return;
   const TemporaryFolder folder;

@@ -61,6 +61,9 @@ void check_prefixes(const Bytes& good, const std::string& op, const std::string&
 /// The most bytes by which the CPU's allocator grew while `call` ran; it begins with an empty cache.
 std::int64_t peak_bytes(const std::function<void()>& call);
 
+/// Whether this build writes no archives. The case then checks nothing, with a warning that says so.
+bool without_minizip();
+
 /// A file or folder of the collection of data sets; "" where it is not there, with a warning that the case checked
 /// nothing.
 std::string shared_data(const std::string& name);

@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/event_files.hpp"
 #include "tests/files.hpp"
+#include "tests/resident.hpp"
 #include "tests/tfrecord_files.hpp"
 
 namespace cs = capstan;
@@ -118,6 +119,28 @@ std::vector<Malformed> wrong_messages() {
       value_row("metadata cut short", wire::key(9, 2) + wire::varint(1) + wire::key(1, 2), "is damaged"),
       value_row("a tensor as a number", wire::integer(8, 1), "field 8 has wire type 0 at offset"),
   };
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string result;
+  for (int i = 0; i < times; ++i) result += text;
+  return result;
+}
+
+/// Reads a file in all ways. Each takes at most so many bytes for a byte of the file.
+void check_growth(const Bytes& bytes, std::int64_t times, const std::string& reason = "") {
+  const tests::TemporaryFolder folder;
+  const std::string path = folder.write("events", bytes);
+  for (const auto& way : {read_by_class, read_by_function, read_curves}) {
+    std::string said;
+    tests::check_memory(bytes.size(), times, [&] {
+      try {
+        way(path);
+      } catch (const cs::IoError& error) { said = error.what(); }
+    });
+    INFO(said);
+    CHECK((reason.empty() ? said.empty() : said.find(reason) != std::string::npos));
+  }
 }
 
 std::vector<Malformed> wrong_histograms() {
@@ -232,6 +255,37 @@ TEST_CASE("a tensor of an event that is not what it says is an error, and takes 
 TEST_CASE("a value of an event that its plugin cannot show is an error", "[io][events][errors][host]") {
   if (!wire::has_events()) return;
   check(wrong_plugins());
+}
+
+TEST_CASE("events of many small parts take no more memory than their parts do", "[io][events][errors][host]") {
+  if (!wire::has_events()) return;
+  constexpr int kParts = 1 << 18;
+  const std::string nothing = wire::text(1, ""), scalar = wire::text(1, wire::text(1, "a") + wire::single(2, 1));
+  const std::string few = " values stand in the event at offset ";
+  check_growth(with_event(wire::text(5, repeated(nothing, 2 * kParts))), 8, few);
+  check_growth(with_event(repeated(wire::text(5, nothing), kParts)), 8, few);
+  check_growth(with_event(wire::text(5, repeated(scalar, kParts + 1))), 32);
+  const Bytes empty = wire::record("");
+  Bytes records;
+  for (int i = 0; i <= kParts / 2; ++i) records.insert(records.end(), empty.begin(), empty.end());
+  check_growth(records, 24);
+  // A text of 2 bytes takes 32.
+  constexpr int kTexts = 4 * kParts + 1;
+  const auto texts = [&](std::int64_t count) {
+    return with_event(wire::tensor_summary("text", wire::tensor(7, {count}, repeated(wire::text(8, ""), kTexts))));
+  };
+  check_growth(texts(kTexts), 24);
+  check_growth(texts(1), 8, "holds 1048577 values in the message");
+}
+
+TEST_CASE("a plugin's name is not copied for every value of its tag if it is long", "[io][events][errors][host]") {
+  if (!wire::has_events()) return;
+  const auto value = [](const std::string& what) {
+    return wire::text(1, wire::text(1, "a") + what + wire::single(2, 1));
+  };
+  // 10,000 copies of 50,000 bytes would be 500 MB
+  const std::string first = value(wire::plugin(std::string(50000, 'p')));
+  check_growth(with_event(wire::text(5, first + repeated(value(""), 10000))), 32);
 }
 
 TEST_CASE("the offset of a broken event is that of the field in the file", "[io][events][errors][host]") {

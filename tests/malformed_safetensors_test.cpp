@@ -8,6 +8,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/files.hpp"
+#include "tests/resident.hpp"
 #include "tests/safetensors_files.hpp"
 
 namespace {
@@ -207,6 +208,9 @@ TEST_CASE("names and keys that are there twice, or not at all, are errors", "[io
              "'__metadata__' stands at offset 27 again"),
       header("a name twice in metadata", "{\"__metadata__\":{\"k\":\"1\",\"k\":\"1\"},\"a\":" + entry + "}",
              "two metadata are called 'k', at offset 25 and at offset 33; names must be different."),
+      header("a name twice in metadata, spelled in two ways",
+             "{\"__metadata__\":{\"\\u00e4\\ud83d\\ude00/\\n\":\"\",\"\xC3\xA4\xF0\x9F\x98\x80\\/\\u000A\":\"\"}}",
+             "two metadata are called '\\xC3\\xA4\\xF0\\x9F\\x98\\x80/\\x0A', at offset 25 and at offset "),
       keys("no dtype", R"("shape":[2],"data_offsets":[0,2])", "tensor 'a' at offset 9 has no dtype"),
       keys("no shape", R"("dtype":"U8","data_offsets":[0,2])", "tensor 'a' at offset 9 has no shape"),
       keys("no data_offsets", R"("dtype":"U8","shape":[2])", "tensor 'a' at offset 9 has no data_offsets"),
@@ -381,6 +385,33 @@ TEST_CASE("what a safetensors file declares costs no memory before it is there",
     });
   });
   CHECK(peak < 1 << 20);
+}
+
+TEST_CASE("headers of many small parts take a few times the memory of the file", "[io][safetensors][host][errors]") {
+  constexpr int kParts = 1 << 18;
+  const tests::TemporaryFolder folder;
+  const auto list = [](int count, bool different, const std::string& part) {
+    std::string text;
+    for (int i = 0; i < count; ++i)
+      text += (i > 0 ? ",\"" : "\"") + (different ? std::to_string(100000 + i) : std::string()) + "\":" + part;
+    return text;
+  };
+  const auto check_growth = [&](const std::string& text, std::int64_t times, const std::string& reason) {
+    const std::string path = folder.write("x.safetensors", safetensors_file(text));
+    std::string said;
+    tests::check_memory(text.size(), times, [&] {
+      try {
+        read_file(path);
+      } catch (const capstan::IoError& error) { said = error.what(); }
+    });
+    INFO(said);
+    CHECK((reason.empty() ? said.empty() : said.find(reason) != std::string::npos));
+  };
+  const std::string none = safetensors_entry("\"U8\"", "[0]", "[0,0]"), metadata = "{\"__metadata__\":{";
+  check_growth(metadata + list(2 * kParts, false, "\"\"") + "}}", 8, "two metadata are called ''");
+  check_growth(metadata + list(kParts + 1, true, "\"\"") + "}}", 8, "");
+  check_growth("{" + list(kParts / 4, false, none) + "}", 8, "two tensors are called ''");
+  check_growth("{" + list(kParts / 4, true, none) + "}", 16, "");
 }
 
 TEST_CASE("a safetensors file cut at any byte is an error", "[io][safetensors][host][errors]") {

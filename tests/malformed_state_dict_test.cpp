@@ -287,15 +287,6 @@ TEST_CASE("tensors that are not within their storage, or are none, are errors", 
 
 TEST_CASE("values that hold no tensors with names of their own are errors", "[io][state_dict][host][errors]") {
   const std::string x = pickled_tensor();
-  const auto laughs = [](const std::string& value) {  // lists of ten times the list before
-    std::string program = "](" + value + "e" + keep_as(0) + "0";
-    for (std::uint64_t level = 0; level < 12; ++level) {
-      program += "](";
-      for (int i = 0; i < 10; ++i) program += kept(level);
-      program += "e" + keep_as(level + 1) + "0";
-    }
-    return program + kept(12);
-  };
   std::string nested = x + keep_as(0) + "0", ends;  // names of 1, 3, 5, ... letters
   for (int level = 0; level < 2000; ++level) {
     nested += "}" + key_and("t", kept(0)) + pickled_text("d");
@@ -303,7 +294,9 @@ TEST_CASE("values that hold no tensors with names of their own are errors", "[io
   }
   check({
       body("None", "N", "is None; it must be a dictionary, list or tuple of tensors, or a tensor."),
-      body("a number", pickled_number(3), "the value of the pickle, made at offset 2 of the entry, is an integer; it"),
+      body("a number", pickled_number(3),
+           "the value that the pickle leaves at offset 12 of the entry is an integer; it must"),
+      body("None that was kept", "N" + keep_as(0), "leaves at offset 8 of the entry is None; it must be a dictionary"),
       body("a text", pickled_text("weights"), "is a text; it must be a dictionary"),
       body("a set", opcode(0x8f), "is a value of another kind; it must be a dictionary"),
       body("a function", pickled_name("torch", "Size"), "is a function; it must be a dictionary"),
@@ -312,9 +305,8 @@ TEST_CASE("values that hold no tensors with names of their own are errors", "[io
            "the container at offset 2 of the entry holds itself"),
       body("a dictionary that holds itself", "}" + keep_as(0) + key_and("a", kept(0)), "holds itself"),
       body("two lists that hold each other", "]" + keep_as(0) + "]" + kept(0) + "aa", "holds itself"),
-      body("lists of lists of lists, 10^12 tensors", laughs(x),
+      body("lists of lists of lists, 10^12 tensors", pickled_laughs(x),
            "make more names of tensors than a pickle of its size may have."),
-      body("lists of lists of lists without tensors", laughs("N"), "make more names of tensors than"),
       body("names that grow", nested + "N" + ends, "make more names of tensors than"),
       body("a floating key", "}G" + std::string(8, '\x40') + x + "s",
            " is the key of tensors in the dictionary made at offset 2 of the entry; it must be a text or an"),
@@ -325,6 +317,28 @@ TEST_CASE("values that hold no tensors with names of their own are errors", "[io
       body("a number and its text", "}K" + opcode(1) + x + "s" + key_and("1", x), "two tensors are called '1'"),
       body("a dot and a dictionary", "}" + key_and("a.b", x) + key_and("a", "}" + key_and("b", x)),
            "two tensors are called 'a.b', the first made at offset "),
+  });
+}
+
+TEST_CASE("pickles that need much more memory than their size are errors", "[io][state_dict][host][errors]") {
+  constexpr std::size_t million = 1000000;
+  const std::string reason = " need more memory than a pickle of ", walked = " need more memory than the pickle may ";
+  const auto million_times = [&](const std::string& text) {
+    std::string program;
+    for (std::size_t i = 0; i < million; ++i) program += text;
+    return program;
+  };
+  const std::string again = kept(0) + kept(1) + "R0";  // 12 bytes
+  check({
+      body("empty lists", "(" + std::string(million, ']') + "t", reason),
+      body("empty dictionaries", "(" + std::string(million, '}') + "t", reason),
+      body("tensors made anew",
+           pickled_name("torch._utils", "_rebuild_tensor_v2") + keep_as(0) + "0(" + pickled_storage("0", 6) +
+               pickled_number(0) + pickled_tuple({1, 1, 1, 1, 1, 1, 1, 1}) + pickled_tuple({1, 1, 1, 1, 1, 1, 1, 1}) +
+               opcode(0x89) + "}t" + keep_as(1) + "0" + million_times(again),
+           reason),
+      body("a tensor in tuples", pickled_tensor() + std::string(million, '\x85'), walked),
+      body("handles to a tensor", "(" + pickled_tensor() + std::string(million, '2') + "t", walked),
   });
 }
 
@@ -366,6 +380,24 @@ TEST_CASE("archives that are not those of torch.save are errors", "[io][state_di
        zip_archive({{.name = "a/data.pkl", .content = Bytes((1 << 20) + 1), .deflated = true}}).bytes,
        "has 1048577 bytes; it may have 1048576."},
   });
+}
+
+TEST_CASE("tensors that stretch a deflated storage count against the size that it has in the file",
+          "[io][state_dict][host][errors]") {
+  constexpr std::int64_t count = 1 << 16;
+  const auto view = [&](std::int64_t stride) {
+    return pickled_tensor(
+        {.storage = pickled_storage("0", count), .sizes = pickled_tuple({count}), .strides = pickled_tuple({stride})});
+  };
+  const Bytes zeros(4 * count);
+  const auto file = [&](const std::string& program, bool deflated) {
+    return torch_archive(pickle(program), {{"0", zeros}}, "little", deflated).bytes;
+  };
+  const std::string stretched = "](" + view(1) + view(0) + "e";
+  check({{"zeros once more", file(stretched, true), " are left of the 4 for each of the "}});
+  const TemporaryFolder folder;
+  for (const Bytes& good : {file(stretched, false), file("](" + view(1) + "e", true), file("](" + view(0) + "e", true)})
+    CHECK_NOTHROW(read_file(folder.write("x.pt", good)));
 }
 
 TEST_CASE("files of PyTorch that hold no plain weights are errors that say why", "[io][state_dict][host][errors]") {

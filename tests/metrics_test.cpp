@@ -7,6 +7,7 @@
 
 using namespace capstan;
 using namespace tests;
+using Catch::Matchers::StartsWith;
 using metrics::Average;
 
 namespace {
@@ -184,6 +185,42 @@ TEST_CASE("a threshold is what class 1 must exceed", "[metrics]") {
   metrics::Recall recall({.threshold = 0.5});
   recall.update(scores, labels);
   CHECK(recall.result() == 0.5);
+}
+
+TEST_CASE("a score that is the threshold in its own type is class 0, and the next larger one class 1", "[metrics]") {
+  const double tenth = 0.1f;  // as a float, 0.1 and 1.5e-9
+  const double next32 = std::nextafter(0.1f, 1.0f), next64 = std::nextafter(0.1, 1.0);
+  const Tensor labels = {0, 1};
+  const auto check = [&](const Tensor& scores) {
+    CHECK(result_of(metrics::BinaryAccuracy({.threshold = 0.1}), scores, labels) == 1);
+    metrics::Precision precision({.threshold = 0.1});
+    precision.update(scores, labels);
+    CHECK(precision.result() == 1);
+  };
+  check(list_of(std::vector<double>{tenth, next32}, DType::float32));
+  check(list_of(std::vector<double>{0.1, next64}, DType::float64));
+  check(list_of(std::vector<double>{0.1, tenth}, DType::float64));
+  check(list_of(std::vector<double>{0.1, 0.101}, DType::float16));
+  check(list_of(std::vector<double>{0.1, 0.101}, DType::bfloat16));
+  CHECK(result_of(metrics::BinaryAccuracy(), Tensor{0, 1}, labels) == 1);  // 0.5 is no integer, and stays what it is
+  const Tensor infinite = list_of(std::vector<double>{65504, kInfinity}, DType::float16);
+  CHECK(result_of(metrics::BinaryAccuracy({.threshold = 1e6}), infinite, labels) == 1);
+}
+
+TEST_CASE("metrics with different thresholds do not merge", "[metrics][errors]") {
+  const Tensor scores = {0.25, 0.75}, labels = {0, 1};
+  metrics::BinaryAccuracy accuracy;
+  metrics::F1 f1;
+  metrics::Recall classes({.classes = 3, .threshold = 0.1});
+  accuracy.update(scores, labels);
+  f1.update(scores, labels);
+  CHECK_THROWS_WITH(accuracy.merge(metrics::BinaryAccuracy({.threshold = 0})),
+                    StartsWith("BinaryAccuracy::merge: the threshold is 0.5 and that of the other 0; they must be "));
+  CHECK_THROWS_WITH(f1.merge(metrics::F1({.threshold = 0.25})),
+                    StartsWith("F1::merge: the threshold is 0.5 and that of the other 0.25; they must be equal. ("));
+  CHECK_NOTHROW(classes.merge(metrics::Recall({.classes = 3})));  // which have no use for one
+  CHECK(accuracy.weight() == 2);
+  CHECK(f1.matrix().total() == 2);
 }
 
 TEST_CASE("of nothing means are NaN, and scores what 0 / 0 is taken for", "[metrics]") {

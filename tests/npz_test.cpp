@@ -17,18 +17,8 @@ namespace {
 using cs::NamedTensor;
 using tests::Bytes;
 using tests::TemporaryFolder;
+using tests::without_minizip;
 using tests::ZipPart;
-
-/// Whether this build writes no archives. The case then checks nothing.
-bool without_minizip() {
-  try {
-    cs::io::write_npz("/no/such/folder/x.npz", {});
-  } catch (const cs::BackendError&) {
-    WARN("this build has no minizip: this case checked nothing");
-    return true;
-  } catch (const cs::IoError&) {}
-  return false;
-}
 
 std::vector<NamedTensor> read_file(const Bytes& bytes) {
   const TemporaryFolder folder;

@@ -54,6 +54,17 @@ inline std::string pickled_tensor(const PickledParts& parts = {}) {
          parts.strides + parts.rest + "tR";
 }
 
+/// Lists of ten times the list before: 10^12 values.
+inline std::string pickled_laughs(const std::string& value) {
+  std::string program = "](" + value + "e" + keep_as(0) + "0";
+  for (std::uint64_t level = 0; level < 12; ++level) {
+    program += "](";
+    for (int i = 0; i < 10; ++i) program += kept(level);
+    program += "e" + keep_as(level + 1) + "0";
+  }
+  return program + kept(12);
+}
+
 /// {'w': value}
 inline std::string pickled_dictionary(const std::string& value) { return "}" + pickled_text("w") + value + "s"; }
 inline std::string pickle(const std::string& body) { return opcode(0x80) + opcode(2) + body + "."; }

@@ -3,7 +3,10 @@
 
 DATA is the folder of data sets, whose event files are drawn, too. Exits with 77 if the build reads no event files.
 """
+import os
 import pathlib
+import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -164,6 +167,59 @@ def errors(folder):
     check("there are no scalars" in run(folder / "no_scalars", status=2).stderr, "no scalars")
 
 
+def long_names(folder):
+    names = [f"{'a' * 40}{i}{'b' * 40}" for i in range(2)]  # what differs is in the middle, which is left out
+    for name in names:
+        write_run(folder / "long" / name, {"loss": [1, 2], "accuracy": [2, 1]})
+    run(folder / "long", "--output", folder / "long.svg")
+    texts, _ = drawn(folder / "long.svg")
+    legend = [text for text in texts if text.startswith("aaaa")]
+    check(len(legend) == 2 and legend[1] == legend[0] + " (2)", f"long names: {legend}")
+    colors = {line.get("stroke") for line in xml.parse(folder / "long.svg").getroot().iter(SVG + "polyline")}
+    check(len(colors) == 2, f"long names: {colors}")
+
+
+def full_disk(folder):
+    """A picture that cannot be written leaves the one before."""
+    write_run(folder / "full", {"loss": [1, 2]})
+    picture = folder / "full.svg"
+    picture.write_text("before")
+    result = subprocess.run([PROGRAM, folder / "full", "--output", picture], capture_output=True, encoding="utf-8",
+                            restore_signals=False,  # SIGXFSZ stays ignored: the write fails
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)))
+    check(result.returncode == 2 and "could not be written" in result.stderr, f"{result.returncode}: {result.stderr}")
+    check(picture.read_text() == "before", "the picture is as it was")
+    check(not list(folder.glob("full.svg?*")), "nothing is left beside it")
+
+
+def script(folder):
+    """scripts/plot-run, around the program that is there already and something that copies instead of drawing."""
+    root, tools = folder / "root", folder / "root/build/release/tools"
+    (root / "scripts").mkdir(parents=True)
+    tools.mkdir(parents=True)
+    (tools / "capstan-plot-run").symlink_to(pathlib.Path(PROGRAM).resolve())
+    shutil.copy(pathlib.Path(__file__).resolve().parent.parent / "scripts/plot-run", root / "scripts")
+    stand_ins = {"scripts/setup": "", "scripts/configure": "", "bin/cmake": "",
+                 "bin/rsvg-convert": 'cp "$5" "$4"'}  # --zoom 2 --output PNG SVG
+    (root / "bin").mkdir()
+    for name, line in stand_ins.items():
+        (root / name).write_text("#!/usr/bin/env bash\n" + line + "\n")
+        (root / name).chmod(0o755)
+    write_run(folder / "scripted", {"loss": [1, 2]})
+    pictures = folder / "pictures & more"
+    pictures.mkdir()
+    (pictures / "x.svg").write_text("mine")
+    png = pictures / "x.png"
+    for output in (["-o", png], [f"-o{png}"], ["--output", png], [f"--output={png}"]):
+        result = subprocess.run(["bash", root / "scripts/plot-run", folder / "scripted", *output], capture_output=True,
+                                encoding="utf-8", env=os.environ | {"PATH": f"{root / 'bin'}:{os.environ['PATH']}"})
+        check(result.returncode == 0 and f"{png}: 1 tag of 1 run" in result.stdout, f"{output}: {result}")
+        check(png.exists() and "loss" in drawn(png)[0], f"{output}: the picture")
+        check(sorted(path.name for path in pictures.iterdir()) == ["x.png", "x.svg"], f"{output}: nothing else is made")
+        check((pictures / "x.svg").read_text() == "mine", f"{output}: another picture is as it was")
+        png.unlink(missing_ok=True)
+
+
 def shared_data(folder, data):
     files = sorted((pathlib.Path(data) / "tfevents").glob("*scalar*"))
     if not files:
@@ -180,6 +236,9 @@ def main():
         folder = pathlib.Path(name)
         two_runs(folder)
         odd_runs(folder)
+        long_names(folder)
+        full_disk(folder)
+        script(folder)
         errors(folder)
         if len(sys.argv) > 2:
             shared_data(folder, sys.argv[2])

@@ -2,6 +2,7 @@
 // the system.
 #include <fcntl.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/files.hpp"
 #include "tests/progress_stage.hpp"
 #include "tests/support.hpp"
 
@@ -126,6 +128,60 @@ TEST_CASE("a pipe that nobody reads, and a descriptor that is closed, are ignore
   sigpending(&pending);
   CHECK(sigismember(&pending, SIGPIPE) == 0);
   std::signal(SIGPIPE, before);
+}
+
+TEST_CASE("a full pipe does not hold up who writes, and lines go on when it is read", "[io][progress][host]") {
+  Stage stage(false);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  REQUIRE(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  REQUIRE(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+  const std::string filling(4096, '#');
+  while (::write(ends[1], filling.data(), filling.size()) > 0) {}
+  REQUIRE(fcntl(ends[1], F_SETFL, 0) == 0);  // as pipes are: a write would wait forever
+  cs::set_progress_output(ends[1]);
+  {
+    cs::Progress bar(4, "drawn", {.mode = cs::ProgressMode::bar});
+    bar.print("dropped");
+    Stage::wait(1);
+    bar.advance(4);
+  }
+  std::string text(1 << 17, '\0');
+  while (::read(ends[0], text.data(), text.size()) > 0) {}
+  cs::Progress bar(2, "heard");
+  bar.print("text");
+  bar.advance(2);
+  bar.finish();
+  const ssize_t count = ::read(ends[0], text.data(), text.size());
+  close(ends[0]);
+  close(ends[1]);
+  text.resize(static_cast<std::size_t>(count > 0 ? count : 0));
+  CHECK(text == "text\nheard 100%  2/2  in 0.0 s\n");
+}
+
+TEST_CASE("a file that may not grow ends no program", "[io][progress][host]") {
+  Stage stage(false);
+  const tests::TemporaryFolder folder;
+  const std::string path = folder.path("log");
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(file >= 0);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit limit = before;
+  limit.rlim_cur = 10;
+  const auto handler = std::signal(SIGXFSZ, SIG_DFL);  // which would end this program
+  const bool limited = setrlimit(RLIMIT_FSIZE, &limit) == 0;
+  cs::set_progress_output(file);
+  for ([[maybe_unused]] auto i : cs::progress(3, "cut")) Stage::wait(1);
+  sigset_t pending;
+  sigemptyset(&pending);
+  sigpending(&pending);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  close(file);
+  CHECK(limited);
+  CHECK(sigismember(&pending, SIGXFSZ) == 0);
+  CHECK(tests::file_bytes(path) == tests::bytes_of("cut  33%  "));  // ten bytes
 }
 
 namespace {

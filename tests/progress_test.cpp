@@ -78,6 +78,30 @@ TEST_CASE("a loop over a pipeline has its elements, and its size as the total", 
   CHECK(stage.lines()[2] == "endless  3 it  stopped after 0.0 s");
 }
 
+TEST_CASE("a loop over a range with a start has all its elements, and counts on from there", "[io][progress][host]") {
+  Stage stage(false);
+  const std::vector<int> list = {1, 2, 3, 4, 5};
+  auto steps = cs::progress(list, "all", {.start = 3});
+  std::vector<int> seen;
+  for (const int number : steps) seen.push_back(number);
+  CHECK(seen == list);
+  CHECK(steps.done() == 8);  // as tqdm's `initial` has it
+
+  const auto make = [] { return cs::data::range(10) | cs::data::batch(2); };
+  auto first = make();
+  std::int64_t done = 0;
+  for ([[maybe_unused]] auto&& batch : first)
+    if (++done == 2) break;
+  auto rest = make();
+  rest.restore(first.state());
+  auto resumed = cs::progress(rest, "rest", {.start = done});
+  for (auto&& batch : resumed) seen.push_back(static_cast<int>(batch.numel()));
+  CHECK(seen.size() == list.size() + 3);  // 5 batches of a pass, two of which were done
+  CHECK(resumed.done() == 5);
+  REQUIRE_FALSE(stage.lines().empty());
+  CHECK(stage.lines().back() == "rest 100%  5/5  in 0.0 s");
+}
+
 TEST_CASE("the same bar may be looped over again, and begins anew", "[io][progress][host]") {
   Stage stage(false);
   auto steps = cs::progress(4, "pass");

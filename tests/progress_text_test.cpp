@@ -1,4 +1,5 @@
 // What progress bars say, without time and terminals: numbers, times, rates, and lines in every width.
+#include <clocale>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -61,6 +62,23 @@ TEST_CASE("figures that are whole numbers are written in full, others with four 
   CHECK(io::figure_text(1e12) == "1e+12");
   CHECK(io::figure_text(tests::kNaN).find("nan") != std::string::npos);  // or -nan
   CHECK(io::figure_text(-tests::kInfinity) == "-inf");
+}
+
+TEST_CASE("numbers have a point in every locale", "[io][progress][metrics][host]") {
+  const std::string before = std::setlocale(LC_NUMERIC, nullptr);
+  bool found = false;
+  for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8"})
+    found = found || std::setlocale(LC_NUMERIC, name) != nullptr;
+  if (!found) WARN("no locale with a decimal comma is installed: this case checked nothing");
+  io::ProgressFacts facts = some_facts();
+  facts.state = io::ProgressState::complete;
+  facts.elapsed = 3.25;
+  const std::string line = io::progress_line(facts, {}), figure = io::figure_text(0.25);
+  const std::string table = to_string(capstan::metrics::ConfusionMatrix(1, {.zero_division = 0.5}));
+  std::setlocale(LC_NUMERIC, before.c_str());
+  CHECK(line == "training  37%  7400/20000  3.33 it/s  in 3.2 s  loss 0.1234");
+  CHECK(figure == "0.25");
+  CHECK(table.find("0.5000") != std::string::npos);
 }
 
 TEST_CASE("times are minutes and seconds, then hours, then days", "[io][progress][host]") {

@@ -16,17 +16,7 @@ namespace {
 using cs::NamedTensor;
 using tests::Bytes;
 using tests::TemporaryFolder;
-
-/// Whether this build writes no archives. The case then checks nothing.
-bool without_minizip() {
-  try {
-    cs::io::save_state_dict("/no/such/folder/x.pt", {});
-  } catch (const cs::BackendError&) {
-    WARN("this build has no minizip: this case checked nothing");
-    return true;
-  } catch (const cs::IoError&) {}
-  return false;
-}
+using tests::without_minizip;
 
 std::vector<NamedTensor> read_file(const Bytes& bytes) {
   const TemporaryFolder folder;
@@ -170,6 +160,39 @@ TEST_CASE("tuples may stand in each other 100000 deep", "[io][state_dict][host]"
   CHECK(tensors[0].name.size() == 50 + 49);  // 0.0.0...
 }
 
+TEST_CASE("long lists of small values beside the tensors are passed over", "[io][state_dict][host]") {
+  const auto list = [](const std::string& item) {
+    std::string program = tests::pickled_text("list") + "](";
+    for (int i = 0; i < 300000; ++i) program += item;
+    return program + "es";
+  };
+  const std::string memoize = tests::opcode(0x94);
+  const std::string shared = ")N" + tests::opcode(0x85) + tests::keep_as(0) + "00";
+  const std::string items = list(")") + list("N") + list("K7") + list(tests::kept(0)) + list("]" + memoize) +
+                            list("}" + memoize) + list("N" + tests::opcode(0x88) + "M77");
+  for (const std::string& values : {items, tests::pickled_text("laughs") + tests::pickled_laughs("N") + "s"}) {
+    const std::string program = shared + "}" + tests::pickled_text("w") + tests::pickled_tensor() + "s" + values;
+    const auto tensors = read_file(tests::torch_file(tests::pickle(program)));
+    REQUIRE(tensors.size() == 1);
+    CHECK(tensors[0].name == "w");
+  }
+}
+
+TEST_CASE("integers of every opcode are read as they are", "[io][state_dict][host]") {
+  const std::string keys[] = {"K" + tests::opcode(200),
+                              "M" + tests::little_text(50000, 2),
+                              "J" + tests::little_text(0xFFFFFFFE, 4),
+                              tests::opcode(0x8a) + tests::opcode(0),
+                              tests::opcode(0x8a) + tests::opcode(1) + tests::opcode(0x80),
+                              tests::opcode(0x8b) + tests::little_text(3, 4) + tests::little_text(0x7FFFFF, 3),
+                              tests::pickled_number(INT64_MIN)};
+  std::string program = "}" + tests::pickled_tensor() + tests::keep_as(0) + "0";
+  for (const std::string& key : keys) program += key + tests::kept(0) + "s";
+  std::vector<std::string> names;
+  for (const NamedTensor& tensor : read_file(tests::torch_file(tests::pickle(program)))) names.push_back(tensor.name);
+  CHECK(names == std::vector<std::string>{"200", "50000", "-2", "0", "-128", "8388607", std::to_string(INT64_MIN)});
+}
+
 // --- writing -----------------------------------------------------------------------------------------------------
 
 TEST_CASE("what save_state_dict writes reads as it was, in its order", "[io][state_dict][host]") {
@@ -180,6 +203,32 @@ TEST_CASE("what save_state_dict writes reads as it was, in its order", "[io][sta
   CHECK(same(cs::io::read_state_dict(path), some_tensors()));
   cs::io::save_state_dict(path, {});
   CHECK(cs::io::read_state_dict(path).empty());
+}
+
+TEST_CASE("tied weights are written once and read as one tensor", "[io][state_dict][host]") {
+  if (without_minizip()) return;
+  const TemporaryFolder folder;
+  const std::string path = folder.path("x.pt");
+  const cs::Tensor x = tests::random_in(-1, 1, {100, 200}, cs::DType::float32), turned = cs::transpose(x);
+  const std::vector<NamedTensor> tensors = {{"in", x},
+                                            {"out", x},
+                                            {"copy", x.copy()},
+                                            {"turned", turned},
+                                            {"again", turned},
+                                            {"none", cs::zeros({0})},
+                                            {"nothing", cs::zeros({0})}};
+  cs::io::save_state_dict(path, tensors);
+  const std::vector<NamedTensor> read = cs::io::read_state_dict(path);
+  CHECK(same(read, tensors));
+  CHECK(tensor_of(read, "in").is_same(tensor_of(read, "out")));
+  CHECK(tensor_of(read, "turned").is_same(tensor_of(read, "again")));
+  CHECK(!tensor_of(read, "in").is_same(tensor_of(read, "copy")));
+  CHECK(!tensor_of(read, "in").is_same(tensor_of(read, "turned")));
+  const Bytes bytes = tests::file_bytes(path);
+  const std::string text(bytes.begin(), bytes.end());
+  CHECK(text.find("archive/data/4") != std::string::npos);  // x, its copy, turned and two empty ones
+  CHECK(text.find("archive/data/5") == std::string::npos);
+  CHECK(bytes.size() < 4 * 100 * 200 * 4);
 }
 
 TEST_CASE("parameters that a tape watches are saved without being recorded", "[io][state_dict][host]") {

@@ -2,10 +2,12 @@
 #include <capstan/capstan.hpp>
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include <map>
 #include <regex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -49,7 +52,8 @@ std::size_t events_in(const SummaryWriter& log) { return cs::io::read_events(log
 /// While one lives, files of this process cannot become larger: a full disk.
 class FileSizeLimit {
  public:
-  explicit FileSizeLimit(std::uintmax_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+  explicit FileSizeLimit(std::uintmax_t bytes) : handler_(::signal(SIGXFSZ, &count)) {
+    refused_ = 0;
     REQUIRE(getrlimit(RLIMIT_FSIZE, &before_) == 0);
     rlimit limit = before_;
     limit.rlim_cur = static_cast<rlim_t>(bytes);
@@ -62,7 +66,14 @@ class FileSizeLimit {
   FileSizeLimit(const FileSizeLimit&) = delete;
   FileSizeLimit& operator=(const FileSizeLimit&) = delete;
 
+  /// How often something was to be written that had no room.
+  static int refused() { return refused_; }
+
  private:
+  static void count(int) { ++refused_; }
+
+  static inline std::atomic<int> refused_ = 0;
+  static_assert(std::atomic<int>::is_always_lock_free, "for a handler of signals");
   void (*handler_)(int);
   rlimit before_{};
 };
@@ -78,6 +89,13 @@ bool fails(const std::function<void()>& call) {
     CHECK(std::string(error.what()).find(" at offset ") != std::string::npos);
     return true;
   }
+}
+
+/// Logs scalars until the memory of a writer, whose file takes nothing, has no room for more.
+void fill_memory(SummaryWriter& log) {
+  log.scalar("x", 1, 0);
+  CHECK(fails([&] { log.flush(); }));  // of which nobody else hears then
+  for (int i = 0; i < 1000; ++i) log.scalar("x", 1, i);
 }
 
 }  // namespace
@@ -311,12 +329,78 @@ TEST_CASE("a run ends well in its file also if the disk was full until it was cl
   {
     const FileSizeLimit limit(std::filesystem::file_size(log.path()));
     log.scalar("x", 1, 0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // in which the thread fails, and nobody hears of it
+    CHECK(happens([] { return FileSizeLimit::refused() >= 2; }));  // at the second try nobody has heard of the first
   }
   log.close();
   const std::vector<cs::io::Event> events = cs::io::read_events(log.path());
   REQUIRE(events.size() == 5);
   CHECK(events.back().values.at(0).tag == "_hparams_/session_end_info");
+}
+
+TEST_CASE("a run ends well in its file also if memory was full until it was closed", "[io][summary][host]") {
+  if (!wire::has_events()) return;
+  const TemporaryFolder folder;
+  SummaryWriter log(folder.path("run"), {.flush_seconds = kNever, .flush_bytes = 100});
+  log.hparams({{"layers", 3}});
+  log.flush();
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(log.path()));
+    fill_memory(log);
+  }
+  CHECK(fails([&] { log.close(); }));  // for the scalars that are lost
+  CHECK(cs::io::read_events(log.path()).back().values.at(0).tag == "_hparams_/session_end_info");
+}
+
+TEST_CASE("texts, graphs and hyper-parameters are errors while memory is full, and never dropped",
+          "[io][summary][host]") {
+  if (!wire::has_events()) return;
+  const TemporaryFolder folder;
+  SummaryWriter log(folder.path("run"), {.flush_seconds = kNever, .flush_bytes = 100});
+  const Tensor x = cs::ones({2});
+  cs::GradientTape tape;
+  tape.watch(x);
+  const Tensor y = cs::exp(x);
+  const std::vector<std::function<void()>> calls = {[&] {
+                                                      log.hparams({{"layers", 3}});
+                                                    },
+                                                    [&] { log.text("notes", "a text", 0); }, [&] { log.graph(tape); }};
+  {
+    const FileSizeLimit limit(std::filesystem::file_size(log.path()));
+    fill_memory(log);
+    for (int times = 0; times < 2; ++times)
+      for (const std::function<void()>& call : calls) CHECK(fails(call));
+  }
+  for (const std::function<void()>& call : calls) call();  // there is room again
+  CHECK(fails([&] { log.close(); }));                      // for the scalars that are lost
+  const std::vector<cs::io::Event> events = cs::io::read_events(log.path());
+  REQUIRE(events.size() > 5);
+  const std::size_t end = events.size();
+  CHECK(events[end - 5].values.at(0).tag == "_hparams_/experiment");
+  CHECK(events[end - 4].values.at(0).tag == "_hparams_/session_start_info");
+  CHECK(events[end - 3].values.at(0).tag == "notes");
+  CHECK(!events[end - 2].graph.empty());
+  CHECK(events[end - 1].values.at(0).tag == "_hparams_/session_end_info");
+  for (std::size_t i = 1; i < end - 5; ++i) CHECK(events[i].values.at(0).tag == "x");
+}
+
+TEST_CASE("tags and texts for which messages have no room are errors, and nothing is logged", "[io][summary][host]") {
+  if (!wire::has_events()) return;
+  const TemporaryFolder folder;
+  SummaryWriter log(folder.path("run"));
+  constexpr std::size_t bytes = std::size_t{1} << 30;  // twice as many are more than protobuf's 2^31 - 1
+  void* const zeros = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(zeros != MAP_FAILED);
+  const std::string_view large(static_cast<const char*>(zeros), bytes);
+  const auto text_of = [](const std::function<void()>& call) {
+    return tests::split_message(message_of<cs::Error>(call)).text;
+  };
+  const std::string most = " has 1073741824 bytes; it may have 1073676288.";
+  CHECK(text_of([&] { log.scalar(large, 1, 0); }) == "SummaryWriter::scalar: the tag" + most);
+  CHECK(text_of([&] { log.text(large, large, 0); }) == "SummaryWriter::text: the tag" + most);
+  CHECK(text_of([&] { log.text("x", large, 0); }) == "SummaryWriter::text: the text" + most);
+  CHECK(munmap(zeros, bytes) == 0);
+  log.close();
+  CHECK(events_in(log) == 1);
 }
 
 TEST_CASE("folders and files that cannot be made are errors", "[io][summary][host]") {

@@ -76,6 +76,11 @@ class Weights(unittest.TestCase):
         self.assertEqual(lines[3], "3 tensors, 10 elements, 44 bytes")
         self.assertCountEqual(lines[4:], ["format: pt", "note: a\\x0Ab"])
 
+    def test_control_characters_are_escaped_and_other_letters_are_not(self):
+        path = self.write("net.safetensors", [("a\x1b\x7f\x80\x9b\x9f\xa0\xe9\u011b\u20ac", *BIAS[1:])])
+        said = self.check(0, "list", path)  # U+011B ends in the byte 9B
+        self.assertTrue(said.startswith("a\\x1B\\x7F\\xC2\\x80\\xC2\\x9B\\xC2\\x9F\xa0\xe9\u011b\u20ac "), ascii(said))
+
     def test_list_shows_values_without_the_nan(self):
         path = self.write("net.safetensors", [WEIGHT, BIAS, ("none", "F32", [0, 3], [])])
         lines = self.check(0, "list", path, "--values").splitlines()
@@ -145,6 +150,8 @@ class Weights(unittest.TestCase):
         self.check(1, "compare", first, second)
         self.check(0, "compare", "--rename", "fc.=head.", "--rename", "fc.bias=b", first, second)
         self.assertIn("two tensors", self.check(2, "compare", first, second, "--rename", "fc.weight=x", "--rename", "fc.bias=x"))
+        self.assertIn("another one is of 'fc.', too", self.check(2, "compare", first, second, "--rename", "fc.=head.",
+                                                                 "--rename", "fc.=b."))
         self.assertIn("FROM=TO", self.check(2, "compare", first, second, "--rename", "fc."))
 
     def test_what_is_converted_is_equal_in_every_format(self):

@@ -489,6 +489,18 @@ TEST_CASE("the format of a file is known by its bytes, whatever its name", "[io]
   CHECK(cs::io::read_weights(folder.path("none")).tensors.empty());
 }
 
+TEST_CASE("tied tensors of a file are handles to one, also where they are moved", "[io][weights]") {
+  if (without_minizip()) return;
+  const TemporaryFolder folder;
+  const cs::Tensor tied = some({2, 3}, 5);
+  cs::io::save_state_dict(folder.path("x.pt"), std::vector<NamedTensor>{{"a", tied}, {"b", tied}, {"c", tied.copy()}});
+  const std::vector<NamedTensor> tensors = cs::io::read_weights(folder.path("x.pt")).tensors;
+  REQUIRE(names_of(tensors) == Names{"a", "b", "c"});
+  CHECK(tensors[1].value.is_same(tensors[0].value));
+  CHECK(!tensors[2].value.shares_storage(tensors[0].value));
+  CHECK(tests::same(tensors[1].value, tied));
+}
+
 TEST_CASE("the metadata of safetensors files come with the weights", "[io][weights]") {
   const TemporaryFolder folder;
   const cs::io::Metadata metadata = {{"format", "pt"}, {"epoch", "3"}};

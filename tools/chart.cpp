@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fstream>
-#include <iomanip>
-#include <iterator>
-#include <locale>
+#include <ostream>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 #include <utility>
 
 #include "tools/chart_axes.hpp"
 #include "tools/chart_text.hpp"
+#include "tools/svg.hpp"
 
 namespace tools {
 namespace {
@@ -20,49 +17,13 @@ namespace {
 // Pixels.
 constexpr double kLeft = 72, kRight = 32, kLine = 20, kLabel = 30, kTicks = 26, kGap = 22;
 constexpr double kMarkWidth = 20, kBetweenMarks = 18;
-constexpr double kFontSize = 12;
 constexpr std::size_t kLongestName = 48;   // characters
 constexpr double kPixelsOfAColumn = 2.5;   // curves with more points are drawn by columns
 constexpr std::size_t kMostWithDots = 40;  // points of a curve
-constexpr const char *kInk = "#1f2937", *kPale = "#6b7280", *kGrid = "#e5e7eb";
 
 /// How wide a picture with so many panels in a row is, and how high its panels are.
 double picture_width(int columns) { return columns == 1 ? 900 : columns == 2 ? 1240 : 520.0 * columns; }
 double panel_height(int columns) { return columns == 1 ? 230 : 200; }
-
-struct Style {
-  const char* color;
-  const char* dash;  // "" for none
-};
-
-Style style_of(std::size_t number) {
-  constexpr const char* kColors[] = {"#2563eb", "#ea580c", "#059669", "#9333ea", "#db2777",
-                                     "#0891b2", "#ca8a04", "#475569", "#65a30d", "#7c2d12"};
-  constexpr const char* kDashes[] = {"", "7 4", "2 4", "10 4 2 4"};
-  return {kColors[number % std::size(kColors)], kDashes[number / std::size(kColors) % std::size(kDashes)]};
-}
-
-// --- marks -------------------------------------------------------------------------------------------------------
-
-struct TextStyle {
-  double size = kFontSize;
-  const char* anchor = "start";
-  const char* color = kPale;
-  bool bold = false;
-};
-
-void draw_text(std::ostream& out, double x, double y, const std::string& text, const TextStyle& style) {
-  out << "<text x=\"" << x << "\" y=\"" << y << "\" font-size=\"" << style.size << "\" text-anchor=\"" << style.anchor
-      << "\" fill=\"" << style.color << '"' << (style.bold ? " font-weight=\"600\"" : "") << '>' << xml_text(text)
-      << "</text>\n";
-}
-
-void draw_line(std::ostream& out, double x1, double y1, double x2, double y2, const Style& style, double width) {
-  out << "<line x1=\"" << x1 << "\" y1=\"" << y1 << "\" x2=\"" << x2 << "\" y2=\"" << y2 << "\" stroke=\""
-      << style.color << "\" stroke-width=\"" << width << '"';
-  if (*style.dash != '\0') out << " stroke-dasharray=\"" << style.dash << '"';
-  out << "/>\n";
-}
 
 // --- legends -----------------------------------------------------------------------------------------------------
 
@@ -107,18 +68,29 @@ struct Styles {
   std::vector<Entry> shared;
 };
 
+/// A series' name as a legend shows it. Others may be shortened to the same: it is numbered then.
+std::string shown_beside(const std::vector<Entry>& entries, const std::string& name) {
+  const std::string text = shortened(name, kLongestName);
+  std::string shown = text;
+  const auto same = [&](const Entry& entry) { return entry.name == shown; };
+  for (int number = 2; std::any_of(entries.begin(), entries.end(), same); ++number)
+    shown = text + " (" + std::to_string(number) + ')';
+  return shown;
+}
+
 Styles styles_of(const Chart& chart) {
   Styles styles;
+  std::vector<std::string> names;  // of the styles, whole
   for (const Panel& panel : chart.panels) {
     std::vector<std::size_t>& numbers = styles.of_panels.emplace_back();
     for (const Series& series : panel.series) {
       std::size_t number = numbers.size();
       if (chart.shared_legend) {
-        const std::string name = shortened(series.name, kLongestName);
-        const auto same = [&](const Entry& entry) { return entry.name == name; };
-        const auto known = std::find_if(styles.shared.begin(), styles.shared.end(), same);
-        number = static_cast<std::size_t>(known - styles.shared.begin());
-        if (known == styles.shared.end()) styles.shared.push_back({name, number});
+        number = static_cast<std::size_t>(std::find(names.begin(), names.end(), series.name) - names.begin());
+        if (number == names.size()) {
+          styles.shared.push_back({shown_beside(styles.shared, series.name), number});
+          names.push_back(series.name);
+        }
       }
       numbers.push_back(number);
     }
@@ -314,8 +286,7 @@ std::string svg_of(const Chart& chart) {
   const double width = picture_width(columns);
   double y = 42;
   std::ostringstream body;
-  body.imbue(std::locale::classic());
-  body << std::fixed << std::setprecision(2);
+  set_decimals(body, 2);
   const auto most = static_cast<std::size_t>((width - kLeft - kRight) / width_of("x", 20));
   draw_text(body, kLeft, y, shortened(chart.title, most), {.size = 20, .color = kInk, .bold = true});
   y += 24;
@@ -329,22 +300,9 @@ std::string svg_of(const Chart& chart) {
   const std::vector<Cell> cells = cells_of(chart, styles, columns, y);
   draw_panels(body, chart, styles, cells, static_cast<std::size_t>(columns));
 
-  const double height = y + 12;
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  out << std::fixed << std::setprecision(0) << "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " << width
-      << ' ' << height << "\" width=\"" << width << "\" height=\"" << height
-      << "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>" << xml_text(chart.title)
-      << "</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#f8fafc\"/>\n"
-      << body.str() << "</svg>\n";
-  return out.str();
+  return svg_of(chart.title, width, y + 12, body.str());
 }
 
-void write_svg(const std::string& path, const Chart& chart) {
-  std::ofstream file(path, std::ios::binary);
-  file << svg_of(chart);
-  file.close();
-  if (!file) throw std::runtime_error("the picture " + path + " could not be written");
-}
+void write_svg(const std::string& path, const Chart& chart) { write_picture(path, svg_of(chart)); }
 
 }  // namespace tools

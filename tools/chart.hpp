@@ -40,7 +40,8 @@ struct Chart {
 
 /// The picture as a text: the same bytes for the same chart.
 std::string svg_of(const Chart& chart);
-/// Writes the picture. Throws std::runtime_error if the file cannot be written.
+/// Writes the picture beside its place and then puts it there. Throws std::runtime_error if the file cannot be written;
+/// it is then as it was.
 void write_svg(const std::string& path, const Chart& chart);
 
 }  // namespace tools

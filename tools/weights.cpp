@@ -71,6 +71,18 @@ std::pair<std::string, std::string> renaming(const std::string& text) {
   return {text.substr(0, sign), text.substr(sign + 1)};
 }
 
+std::vector<std::pair<std::string, std::string>> renamings(const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const std::string& text : texts) {
+    const auto one = renaming(text);
+    if (std::any_of(list.begin(), list.end(), [&](const auto& other) { return other.first == one.first; }))
+      throw std::runtime_error("--rename " + text + ": another one is of '" + one.first +
+                               "', too; each must be of another beginning.");
+    list.push_back(one);
+  }
+  return list;
+}
+
 struct Arguments {
   std::string first, second;
   bool values = false;
@@ -87,7 +99,7 @@ int run(const CLI::App& app, Arguments& arguments) {
     convert(arguments.first, arguments.second);
     return 0;
   }
-  for (const std::string& text : arguments.rename) arguments.compare.rename.push_back(renaming(text));
+  arguments.compare.rename = renamings(arguments.rename);
   return compare(arguments.first, arguments.second, arguments.compare) ? 0 : 1;
 }
 

@@ -63,15 +63,6 @@ Difference difference_of(const cs::Tensor& a, const cs::Tensor& b, const Compare
   return floating ? difference_in<double>(a, b, options) : difference_in<std::int64_t>(a, b, options);
 }
 
-/// What the second file calls a tensor of the first.
-std::string renamed(const std::string& name, const CompareOptions& options) {
-  const std::pair<std::string, std::string>* longest = nullptr;
-  for (const auto& entry : options.rename)
-    if (name.starts_with(entry.first) && (longest == nullptr || entry.first.size() > longest->first.size()))
-      longest = &entry;
-  return longest == nullptr ? name : longest->second + name.substr(longest->first.size());
-}
-
 std::string kind_of(const cs::Tensor& x) { return cs::name(x.dtype()) + (" " + cs::to_string(x.shape())); }
 
 /// Prints how two tensors differ. Whether they do.
@@ -104,7 +95,7 @@ bool compare(const std::string& first, const std::string& second, const CompareO
   std::set<std::string> seen;
   Totals totals;
   for (const cs::NamedTensor& tensor : a.tensors) {
-    const std::string name = renamed(tensor.name, options);
+    const std::string name = cs::io::detail::name_in_file(tensor.name, options.rename);
     if (!seen.insert(name).second)
       throw std::runtime_error("--rename: two tensors of " + first + " would be " + shown(name) + ".");
     const auto other = others.find(name);

@@ -15,10 +15,14 @@ namespace weights_tool {
 std::string shown(const std::string& name) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= ' ' && byte != 0x7F) text += c;
+  bool in_control = false;  // U+0080 to U+009F: C2 80 to C2 9F
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(name[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
+    const bool begins_control = byte == 0xC2 && next >= 0x80 && next <= 0x9F;
+    if (byte >= ' ' && byte != 0x7F && !begins_control && !in_control) text += name[i];
     else text += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    in_control = begins_control;
   }
   return text;
 }

@@ -323,3 +323,17 @@ TEST_CASE("more than the card has is an error after which all goes on", "[gpu][m
   }
   CHECK(values(held * 2.0f) == repeated(1000, 6));
 }
+
+TEST_CASE("sums of gradients that were loaded go to the device of the next ones, and stay there", "[gpu][device]") {
+  CAPSTAN_NEEDS_GPUS(1);
+  const auto on_cpu = [](double value) { return full({2}, value, {.dtype = DType::float32, .device = cpu()}); };
+  optim::GradientAccumulator saved({.batches = 3, .mean = false}), loaded({.batches = 3, .mean = false});
+  saved.add({on_cpu(1)});
+  loaded.load_state(saved.state());
+  loaded.add({full_on_gpu({2}, 2)});
+  const std::string text = message_of<DeviceError>([&] { loaded.add({on_cpu(4)}); });
+  CHECK(!text.empty());
+  const Tensor sum = loaded.take()[0];
+  CHECK(place_of(sum) == "cuda:0");
+  CHECK(sum.to_vector<float>() == std::vector<float>{3, 3});
+}

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/peers/elements.hpp"
 #include "tests/peers/peers.hpp"
 
 namespace peers {
@@ -17,12 +18,6 @@ using capstan::NamedTensor;
 using capstan::Shape;
 using capstan::Tensor;
 
-/// A type of NumPy's and what it is here.
-struct Type {
-  std::string code;
-  DType dtype;
-  bool is_signed = true, complex = false, written = true;
-};
 std::vector<Type> types() {
   return {{"f2", DType::float16},
           {"f4", DType::float32},
@@ -44,43 +39,8 @@ std::vector<Shape> shapes() {
   return {Shape{}, Shape{5}, Shape{0}, Shape{2, 3}, Shape{2, 0, 3}, Shape{2, 3, 4}, Shape{1, 2, 1, 2, 1, 2, 1}};
 }
 
-// --- the content ---------------------------------------------------------------------------------------------------
-
-/// Element i, row-major.
-double number(const Type& type, std::int64_t i) {
-  const std::int64_t value = i * 7 % 23;
-  if (type.dtype == DType::bool8) return static_cast<double>(value % 2);
-  return static_cast<double>(type.is_signed ? value - 11 : value);
-}
-
-/// Pairs of complex numbers are elements i and i+1.
-Shape shape_of(const Type& type, const Shape& shape) {
-  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
-  if (type.complex) sizes.push_back(2);
-  return Shape(sizes);
-}
-
-std::vector<double> numbers(const Type& type, const Shape& shape) {
-  std::vector<double> list;
-  for (std::int64_t i = 0; i < shape.numel(); ++i) {
-    list.push_back(number(type, i));
-    if (type.complex) list.push_back(number(type, i + 1));
-  }
-  return list;
-}
-
-Tensor tensor(const Type& type, const Shape& shape) {
-  return capstan::from_vector(numbers(type, shape), shape_of(type, shape)).to(type.dtype);
-}
-
-void check(const Tensor& x, const Type& type, const Shape& shape, const std::string& file) {
-  require(x.dtype() == type.dtype, file, std::string("the type is ") + capstan::name(x.dtype()));
-  require(x.shape() == shape_of(type, shape), file, "the shape is " + capstan::to_string(x.shape()));
-  require(x.to(DType::float64).to_vector<double>() == numbers(type, shape), file, "the elements differ");
-}
-
 /// Names that archives hold, all of shape [2, 3].
-std::string name_in_archive(const Type& type) { return "layer/gr\xC3\xB6\xC3\x9Fter_" + type.code; }
+std::string name_in_archive(const Type& type) { return "layer/gr\xC3\xB6\xC3\x9Fter_" + type.name; }
 
 const std::vector<std::string> kArchives = {"stored.npz", "deflated.npz"};
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
@@ -91,7 +51,7 @@ void read_archive(const std::string& folder, const std::string& file) {
   require(tensors.size() == all.size(), file, "it holds " + std::to_string(tensors.size()) + " tensors");
   for (std::size_t i = 0; i < all.size(); ++i) {
     require(tensors[i].name == name_in_archive(all[i]), file, "it holds '" + tensors[i].name + "'");
-    check(tensors[i].value, all[i], {2, 3}, file + ": " + tensors[i].name);
+    check(tensors[i].value, tensor_of(all[i], {2, 3}), file + ": " + tensors[i].name);
   }
   say(file, "equal");
 }
@@ -103,13 +63,13 @@ void write_npy_files(const std::string& folder) {
   for (const Type& type : types()) {
     if (!type.written) continue;
     for (std::size_t i = 0; i < shapes().size(); ++i) {
-      const std::string file = type.code + "_" + std::to_string(i) + ".npy";
-      capstan::io::write_npy(folder + "/" + file, tensor(type, shapes()[i]));
+      const std::string file = type.name + "_" + std::to_string(i) + ".npy";
+      capstan::io::write_npy(folder + "/" + file, tensor_of(type, shapes()[i]));
       say(file, "written");
     }
-    named.push_back({name_in_archive(type), tensor(type, {2, 3})});
+    named.push_back({name_in_archive(type), tensor_of(type, {2, 3})});
   }
-  const Tensor matrix = tensor(types()[1], {2, 3});
+  const Tensor matrix = tensor_of(types()[1], {2, 3});
   capstan::io::write_npy(folder + "/transposed.npy", capstan::transpose(matrix));
   capstan::io::write_npy(folder + "/extremes.npy",
                          capstan::from_vector(std::vector<std::int64_t>{-kLargest - 1, kLargest}));
@@ -125,13 +85,13 @@ void read_npy_files(const std::string& folder) {
     for (std::size_t i = 0; i < shapes().size(); ++i)
       for (const std::string order : {"little", "big"})
         for (const std::string layout : {"c", "fortran"}) {
-          const std::string file = type.code + "_" + order + "_" + layout + "_" + std::to_string(i) + ".npy";
-          check(read(file), type, shapes()[i], file);
+          const std::string file = type.name + "_" + order + "_" + layout + "_" + std::to_string(i) + ".npy";
+          check(read(file), tensor_of(type, shapes()[i]), file);
           say(file, "equal");
         }
   for (const std::string version : {"1", "2", "3"}) {
     const std::string file = "version" + version + ".npy";
-    check(read(file), types()[1], {2, 3}, file);
+    check(read(file), tensor_of(types()[1], {2, 3}), file);
     say(file, "equal");
   }
   const Tensor largest = read("extremes_u8.npy");

@@ -21,26 +21,16 @@ try:
 except ImportError:
     torch = None
 
+sys.path.append(str(HERE))  # behind all others
+from elements import elements  # noqa: E402
+
 NUMPY = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1",
          "BOOL": "|b1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "C64": "<c8"}
-TORCH = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2"}
+TORCH = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2",
+         "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz"}
 WRITTEN = ["F16", "F32", "F64", "I8", "I16", "I32", "I64", "U8", "BOOL"]  # by Capstan; and BF16
-UNSIGNED = ["U8", "U16", "U32", "U64"]
 SHAPES = [(), (5,), (0,), (2, 3), (2, 0, 3), (1, 2, 1, 2, 1, 2, 1)]
 METADATA = {'format "\\\n': "gr\u00f6\u00dfter\x01"}
-
-
-def number(code, i):
-    value = i * 5 % 7
-    if code == "BOOL":
-        return value % 2 == 1
-    if code == "C64":
-        return complex(value - 3, (i + 1) * 5 % 7 - 3)
-    return value if code in UNSIGNED else value - 3
-
-
-def numbers(code, shape):
-    return [number(code, i) for i in range(int(np.prod(shape, dtype=int)))]
 
 
 def name_of(shape):
@@ -48,7 +38,7 @@ def name_of(shape):
 
 
 def arrays(code, prefix=""):
-    return {prefix + name_of(i): np.array(numbers(code, shape), dtype=NUMPY[code]).reshape(shape)
+    return {prefix + name_of(i): np.array(elements(code, shape), dtype=NUMPY[code]).reshape(shape)
             for i, shape in enumerate(SHAPES)}
 
 
@@ -58,9 +48,18 @@ def all_arrays():
 
 def tensors(code):
     def tensor(shape):
-        return torch.tensor(numbers(code, shape), dtype=torch.float32).reshape(shape).to(getattr(torch, TORCH[code]))
+        return torch.tensor(elements(code, shape), dtype=torch.float32).reshape(shape).to(getattr(torch, TORCH[code]))
 
     return {name_of(i): tensor(shape) for i, shape in enumerate(SHAPES)}
+
+
+def known(code):
+    """Whether PyTorch has that type, and the package knows it."""
+    try:
+        safetensors.torch.save({"x": torch.zeros(1).to(getattr(torch, TORCH[code]))})
+    except (AttributeError, KeyError, safetensors.SafetensorError):
+        return False
+    return True
 
 
 def files(codes, other_codes):
@@ -71,7 +70,7 @@ def files(codes, other_codes):
     yield "metadata.safetensors", arrays("F32"), METADATA
     yield "none.safetensors", {}, None
     for code in other_codes if torch else []:
-        if code in TORCH and hasattr(torch, TORCH[code]):
+        if known(code):
             yield f"{code}.safetensors", tensors(code), None
 
 

@@ -51,7 +51,7 @@ std::string text_of(std::int64_t value);
 std::vector<NamedTensor> tensors_of(const Tensor& value);
 void restore_text(Rng& rng, std::string_view text, Where where);
 double read_real(std::string_view text, Where where);
-/// Error unless an integer of so many bytes holds it.
+/// Error unless an integer of so many bytes holds it, or, of 0 bytes, a bool.
 std::int64_t read_integer(std::string_view text, std::size_t bytes, bool with_sign, Where where);
 void restore_tensor(Tensor& value, std::span<const NamedTensor> tensors, Where where);
 void restore_model(const nn::detail::Outline& model, std::span<const NamedTensor> tensors, Where where);
@@ -120,7 +120,8 @@ class CheckpointPart {
     else if constexpr (std::is_same_v<T, Rng>) detail::restore_text(part, state.text, where);
     else if constexpr (std::is_floating_point_v<T>) part = static_cast<T>(detail::read_real(state.text, where));
     else if constexpr (std::is_integral_v<T>)
-      part = static_cast<T>(detail::read_integer(state.text, sizeof(T), std::is_signed_v<T>, where));
+      part = static_cast<T>(
+          detail::read_integer(state.text, std::is_same_v<T, bool> ? 0 : sizeof(T), std::is_signed_v<T>, where));
     else if constexpr (std::is_same_v<T, Tensor>) detail::restore_tensor(part, state.tensors, where);
     else detail::restore_model(nn::detail::outline_of(part), state.tensors, where);
   }
@@ -167,6 +168,7 @@ struct Checkpoint {
 ///           leave the parts as they were
 class CheckpointManager {
  public:
+  /// A relative folder stays the one of this moment. IoError if the program's own folder is gone.
   explicit CheckpointManager(const std::string& folder, CheckpointOptions options = {}, Where where = Where::current());
   CheckpointManager(CheckpointManager&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   CheckpointManager& operator=(CheckpointManager&& other) noexcept {
@@ -186,6 +188,7 @@ class CheckpointManager {
   ///                    keep; names and texts that are no UTF-8; and whatever `state` of a part throws
   ///           IoError  the folder or the file cannot be made, or the disk has no room, as far as that is known at
   ///                    once; and what went wrong in writing the one before, once, naming the line that saved it
+  ///           BackendError  this build has no nlohmann-json and could not restore it
   /// Nothing is saved then, and all checkpoints stay.
   void save(std::int64_t step, const CheckpointParts& parts, SaveOptions options = {}, Where where = Where::current());
   /// Returns when the disk has what was saved. Throws what went wrong, as `save` would.
@@ -195,7 +198,8 @@ class CheckpointManager {
   /// checkpoint. Files that are damaged are passed over: see `skipped`. Parts that the file has and that are not asked
   /// for are left alone. All parts are restored or none.
   ///
-  /// Throws    IoError  there are checkpoints and none of them is intact    as `wait`
+  /// Throws    IoError  there are checkpoints and none of them is intact, or one cannot be opened, as without
+  ///                    permission or memory, which is no damage    as `wait`
   ///           Error    a part is not in the file, or does not fit, such as a parameter of another shape (ShapeError,
   ///                    DTypeError); names as in `save`
   std::int64_t restore_latest(const CheckpointParts& parts, Where where = Where::current());

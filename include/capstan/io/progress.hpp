@@ -19,10 +19,11 @@
 // The end     A line with the time in all. A loop that is left by `break` or an exception says where it stopped.
 // Time left   By a moving average of the rate over the last tenth of the time, at least 10 s. What follows a step that
 //     takes long is seen when that step is done: no thread watches, and a loop that hangs shows what it showed.
-// Cost        A step of a loop over `progress(...)` costs about a nanosecond, `advance` an atomic addition, about 5 ns.
-//     The clock is looked at about a thousand times a second, whatever the steps.
+// Cost        A step of a loop over `progress(...)` costs about 0.2 ns, `advance`, an atomic addition, 5 ns, and `set`
+//     7 ns. The clock is looked at about a thousand times a second, whatever the steps.
 // Threads     Bars of several threads may run at once, and any thread may advance a bar, set its figures, print.
-// Errors      What cannot be written is dropped, also a closed pipe: no exception, no signal.
+// Errors      What cannot be written is dropped: no exception, no signal, also where a pipe is closed or a file has its
+//     size limit. Drawings do not wait for a pipe that is full, and lines wait 0.1 s, once.
 // Defined in io/progress.cpp.
 #include <cstdint>
 #include <optional>
@@ -52,7 +53,7 @@ struct ProgressOptions {
   ProgressMode mode = ProgressMode::automatic;
   std::optional<bool> keep = std::nullopt;  ///< whether the last line stays on a terminal; by default of outer bars
   std::string unit = "it";                  ///< of the rate: "it/s"
-  std::int64_t start = 0;                   ///< steps that an earlier run has done: shown as done, not in the rate
+  std::int64_t start = 0;                   ///< done before: the count begins there (tqdm's `initial`), not the rate
 };
 
 namespace detail {
@@ -88,7 +89,7 @@ class Progress {
   /// Seconds since the beginning; of a bar that has ended, to its end.
   double seconds() const noexcept;
 
-  /// A figure behind the bar, from the next drawing on, in the order in which names came first. About 30 ns: a loop may
+  /// A figure behind the bar, from the next drawing on, in the order in which names came first. About 7 ns: a loop may
   /// set it at each step. A tensor's number is had by `item`, which waits for its device.
   void set(std::string_view name, double value);
   void set(std::string_view name, std::string_view value);
@@ -212,7 +213,9 @@ inline ProgressRange<detail::loop::Numbers> progress(std::int64_t total, std::st
 }
 
 /// The elements of a range, with a bar: of an object of the caller's, which must outlive the loop, or of a temporary,
-/// which is moved into the result. Its size, if it has one, is the total. Throws as Progress.
+/// which is moved into the result. Its size, if it has one, is the total. All elements that it gives are looped over,
+/// wherever the count starts: a pipeline that was restored gives the rest of a pass, and has the size of the whole.
+/// Throws as Progress.
 template <class Range>
 requires requires(Range& range) { detail::loop::first(range); }
 ProgressRange<Range> progress(Range&& range, std::string title = {}, ProgressOptions options = {},

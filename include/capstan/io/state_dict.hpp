@@ -20,8 +20,9 @@ namespace io {
 ///         PyTorch; other tensors that share a storage are copies
 /// Types   float, double, half, bfloat16, char, short, int, long, byte and bool as they are; uint16 -> int32;
 ///         uint32, uint64 -> int64; complex64 -> float32 and complex128 -> float64
-/// Cost    each storage is read once. Memory stays in proportion to the file: tensors that are stretched (`expand`) or
-///         overlap may have no more than 4 bytes for each of the pickle and its storages; a pickle has at most 64 MiB
+/// Cost    each storage is read once. Memory stays in proportion to the file: what tensors that are stretched
+///         (`expand`) or overlap need beyond the size of their storages is at most 4 bytes for each that pickle and
+///         storages have in the file; a pickle has at most 64 MiB, and its values 16 bytes for each of these and 2 MiB
 /// Throws  IoError naming file, entry, offset and reason: besides those of archives (see read_npz) a pickle that names
 ///         anything but the rebuilding of dense tensors, is truncated, holds itself or refers wrongly; two tensors of
 ///         one name; a tensor that reaches beyond its storage, a storage that is missing or of another size; a uint64 of
@@ -30,7 +31,8 @@ namespace io {
 std::vector<NamedTensor> read_state_dict(const std::string& path, Where where = Where::current());
 
 /// Writes a file that `torch.load(path, weights_only=True)` reads as a dictionary of tensors, in their order; from any
-/// device and with any strides. Replaced in one step, as by save_safetensors.
+/// device and with any strides. Tensors of the very same elements (tied weights) share one storage there. Replaced in
+/// one step, as by save_safetensors.
 ///
 /// Throws  Error         a name that is no UTF-8, there twice or longer than 65535 bytes; an undefined tensor; names
 ///                       and shapes that need a pickle of more than 64 MiB

@@ -54,13 +54,15 @@ struct HyperParameter {
 ///     writes it to the file after `flush_seconds` or with `flush_bytes`. A call waits for the disk only when there are
 ///     16 times as many; memory ends at 32 times as many and one record. What was flushed survives the end of the
 ///     program by any means, though not a power cut.
-/// Threads   Any number may log at once. Records of a thread are in the file in its order.
+/// Threads   Any number may log at once. Records of a thread are in the file in its order. A process that forks keeps
+///     its writers for itself: the child ends by exec or _exit.
 /// Errors    If the file cannot be written, the next call throws, once, and logs nothing; calls after it go on. The
-///     writer tries again from time to time, at `flush` and at `close`; once memory is full newer records are dropped.
+///     writer tries again from time to time, at `flush` and at `close`; once memory is full newer records are dropped,
+///     of which `close` tells. Then `text`, `graph` and `hparams` try as well, and throw rather than drop anything.
 ///
 /// Throws  IoError  naming file, offset and reason: the folder or file cannot be made, the file cannot be written
 ///         Error    a closed writer but for `close` and `path`, one that was moved from; tags that are empty, tags and
-///                  texts that are no UTF-8 or above 1 GiB, as are files of pictures; the options' limits
+///                  texts that are no UTF-8 or above 1 GiB less 64 KiB, as are files of pictures; the options' limits
 ///         BackendError  a build without protozero    and what each function says. Then nothing was logged.
 class SummaryWriter {
  public:

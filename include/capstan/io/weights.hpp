@@ -48,13 +48,15 @@ std::string to_string(const WeightsReport& report);
 
 /// The tensors of a file in one of the formats below or of a .npy, which is one tensor without a name: which of them is
 /// known by the first bytes, whatever the file is called. On the default device; those of safetensors as
-/// `read_safetensors` has them.
+/// `read_safetensors` has them, tied ones of torch.save as `read_state_dict`.
 ///
 /// Throws  IoError  what the format's reader throws; a file of none of these formats, HDF5, GGUF, ONNX and pickles
 ///         without an archive by name     BackendError  as the format's reader
 Weights read_weights(const std::string& path, Where where = Where::current());
 
 namespace detail {
+/// What a file calls a model's tensor, by the longest beginning.
+std::string name_in_file(const std::string& name, const std::vector<std::pair<std::string, std::string>>& rename);
 enum class WeightsFormat : std::uint8_t { any, safetensors, npz, state_dict };
 WeightsReport load_weights(const char* op, WeightsFormat format, const std::string& path,
                            const nn::detail::Outline& model, const WeightsOptions& options, Where where);
@@ -76,7 +78,8 @@ std::vector<NamedTensor> weights_of(const nn::detail::Outline& model, const Weig
 ///         Error       if `strict`, names that only one of the two has: the message has both, the first 20 of each
 ///                     kind, and for each missing name the most similar one of the file. Strict or not, two names of
 ///                     the model that ask for the same one, and two renamings of the same beginning
-///         ShapeError, DTypeError  if `strict`, of another shape or type; the message has all that does not fit
+///         ShapeError, DTypeError  if `strict`, of another shape or type; the message has all that does not fit. Strict
+///                     or not, ShapeError for a view in the model whose elements share their places
 /// Then nothing has changed.
 template <class Model>
 WeightsReport load_weights(const std::string& path, Model& model, const WeightsOptions& options = {},

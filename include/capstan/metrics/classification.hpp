@@ -21,7 +21,7 @@ struct LabelOptions {
   std::int64_t ignored_label = kIgnoredLabel;  ///< what has this label does not count
 };
 struct BinaryOptions {
-  double threshold = 0.5;  ///< what is above it is class 1; 0 for logits
+  double threshold = 0.5;  ///< what is above it, rounded to the predictions' type, is class 1; 0 for logits
   std::int64_t ignored_label = kIgnoredLabel;
 };
 
@@ -49,7 +49,7 @@ class BinaryAccuracy : public detail::Ratio {
   void update(const Tensor& predictions, const Tensor& labels, const Tensor& weights = Tensor(),
               Where where = Where::current());
   double result() const noexcept { return ratio(); }
-  void merge(const BinaryAccuracy& other) noexcept { add(other); }
+  void merge(const BinaryAccuracy& other, Where where = Where::current());  ///< Error unless both have one threshold
 
  private:
   BinaryOptions options_;
@@ -147,13 +147,14 @@ std::string to_string(const ConfusionMatrix& matrix, std::span<const std::string
 
 struct ClassScoreOptions {
   std::int64_t classes = 0;          ///< 0: two, told apart by the threshold, and the result is that of class 1
-  double threshold = 0.5;            ///< of two classes: what is above it is class 1; 0 for logits
+  double threshold = 0.5;            ///< of two classes, as in BinaryOptions
   Average average = Average::macro;  ///< of more classes
   std::int64_t ignored_label = kIgnoredLabel;
   double zero_division = 0;  ///< what 0 / 0 is taken for
 };
 
-/// What Precision, Recall and F1 have in common: a confusion matrix, and which number of it they are.
+/// What Precision, Recall and F1 have in common: a confusion matrix, and which number of it they are. They merge with
+/// those of as many classes (else ShapeError), and of two classes with those of one threshold (else Error).
 class ClassScore {
  public:
   /// Two classes: scores and labels 0 or 1 as in BinaryAccuracy. More: as in ConfusionMatrix.

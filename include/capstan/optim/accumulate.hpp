@@ -57,7 +57,7 @@ class GradientAccumulator {
   std::vector<Tensor> totals_;
   std::vector<DType> types_;  // of the gradients that came in
   std::int64_t added_ = 0;
-  bool loaded_ = false;  // sums may be on other devices than the gradients
+  std::vector<bool> loaded_;  // sums that may be on other devices than the gradients; none, or one for each
 };
 
 }  // namespace optim
