@@ -170,7 +170,14 @@ void draw_dot(std::ostream& out, const Column& column, const Style& style) {
       << "\"/>\n";
 }
 
+void draw_dots(std::ostream& out, const Series& series, const Axis& x, const Axis& y, const Style& style) {
+  for (std::size_t i = 0; i < std::min(series.x.size(), series.y.size()); ++i)
+    if (usable(series.x[i], false) && usable(series.y[i], y.log_scale))
+      draw_dot(out, {.gap = false, .x = x.pixel(series.x[i]), .middle = y.pixel(series.y[i])}, style);
+}
+
 void draw_series(std::ostream& out, const Series& series, const Axis& x, const Axis& y, const Style& style) {
+  if (series.dots) return draw_dots(out, series, x, y, style);
   const std::vector<Column> columns = columns_of(series.x, series.y, x, y);
   const bool aggregated = columns.size() < series.y.size(), smoothed = !series.smooth.empty();
   for (const std::span<const Column> stretch : stretches_of(columns)) {

@@ -11,6 +11,7 @@ struct Series {
   std::string name;
   std::vector<double> x, y;
   std::vector<double> smooth = {};  ///< drawn in front of y, which is pale then; as many values, or none
+  bool dots = false;                ///< points, each of them, and no line
   void add(double at, double value) {
     x.push_back(at);
     y.push_back(value);

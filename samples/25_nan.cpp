@@ -1,24 +1,27 @@
-// debugging: a training loop whose loss stops being a number, and how to find out why.
+// 25_nan: a training loop whose loss stops being a number, and how to find out why.
 // Shows: which operation makes the first infinity, how values grow from step to step, a step line by line, and where
 //        its time and memory go.
 // Prints: the step at which the loss is nan; the message that names the guilty line; the figures of the logits; a
-//         trace; the loss after the remedy; tables of time and memory
+//         trace; the loss after the remedy; tables of time and memory.
+// Fails:  if training does not go wrong, if the message does not name the logarithm and its line, or if the remedy does
+//         not help.
 #include <capstan/capstan.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <string>
 #include <vector>
 
+#include "samples/sample.hpp"
+
 namespace cs = capstan;
 
 namespace {
-
-bool expect(bool right, const char* what) {
-  if (!right) std::printf("wrong: %s\n", what);
-  return right;
-}
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -67,71 +70,85 @@ std::vector<float> train(const Problem& problem, Loss loss_of, int steps) {
 }
 
 // 1. What happens: after a step or two the loss is nan, and the line that printed it is not the one to blame.
-bool without_help(const Problem& problem) {
+std::size_t without_help(const Problem& problem, sample::Checks& checks) {
   const std::vector<float> losses = train(problem, naive_loss, 20);
-  std::printf("the loss is %g in step %d\n\n", static_cast<double>(losses.back()), static_cast<int>(losses.size()) - 1);
-  return expect(losses.size() > 1 && std::isnan(losses.back()), "training goes wrong after the first step");
+  const std::size_t step = losses.size() - 1;
+  std::printf("the loss is %g in step %zu\n\n", static_cast<double>(losses.back()), step);
+  checks.expect(step > 0 && std::isnan(losses.back()), "training goes wrong after the first step");
+  return step;
 }
 
 // 2. Who begins: the first operation that turns finite numbers into others throws, and says what it was given.
-bool who_begins(const Problem& problem) {
+void who_begins(const Problem& problem, sample::Checks& checks) {
   const cs::debug::NumericsScope watching;
   try {
     train(problem, naive_loss, 20);
+    checks.expect(false, "an operation throws");
   } catch (const cs::NumericError& error) {
-    std::cout << error.what() << "\n\n";
     const std::string text = error.what();
-    return expect(contains(text, "log at debugging.cpp:"), "the logarithm is named") &
-           expect(contains(text, "of 32 values -inf; first at ["), "with what it made") &
-           expect(contains(text, "its input there is 0 (softmax at debugging.cpp:"), "and what it was given");
+    std::cout << text << "\n\n";
+    checks.expect(contains(text, "log at 25_nan.cpp:"), "the logarithm is named");
+    checks.expect(contains(text, "of 32 values -inf; first at ["), "with what it made");
+    checks.expect(contains(text, "its input there is 0 (softmax at 25_nan.cpp:"), "and what it was given");
   }
-  return expect(false, "an operation throws");
 }
 
 // 3. How it came to that: the logits grow at once to where the exponential of their difference is 0 in float32.
-bool how_it_came(const Problem& problem) {
+void how_it_came(const Problem& problem, sample::Checks& checks) {
   cs::debug::clear_watched();
   train(problem, naive_loss, 20);
   cs::debug::print_watched(std::cout);
   std::cout << '\n';
   const std::vector<cs::debug::WatchedRow> rows = cs::debug::history("logits");
-  return expect(rows.front().max == 0, "logits begin at 0") &
-         expect(rows.back().max - rows.back().min > 104, "e^-104 is 0 in float32");
+  checks.expect(rows.front().max == 0, "logits begin at 0");
+  checks.expect(rows.back().max - rows.back().min > 104, "e^-104 is 0 in float32");
 }
 
 // 4. What a step does, line by line; and the remedy.
-bool the_remedy(const Problem& problem) {
+float the_remedy(const Problem& problem, const sample::Flags& flags, sample::Checks& checks) {
   cs::debug::trace(std::cout);
   train(problem, sound_loss, 1);
   cs::debug::stop_trace();
 
   const cs::debug::NumericsScope watching;
   const std::vector<float> losses = train(problem, sound_loss, 20);
-  std::printf("\nthe loss is %g in step %d\n\n", static_cast<double>(losses.back()),
-              static_cast<int>(losses.size()) - 1);
-  return expect(losses.size() == 20, "no step goes wrong") & expect(losses.back() < 0.01f, "the points are told apart");
+  std::printf("\nthe loss is %g in step %zu\n\n", static_cast<double>(losses.back()), losses.size() - 1);
+  checks.expect(losses.size() == 20, "no step goes wrong");
+  checks.expect(losses.back() < 0.01f, "the points are told apart");
+  sample::Log log(flags);
+  for (std::size_t step = 0; step < losses.size(); ++step)
+    log.scalar("loss", static_cast<double>(losses[step]), static_cast<std::int64_t>(step));
+  return losses.back();
 }
 
 // 5. Where time and memory go.
-bool what_it_costs(const Problem& problem) {
+void what_it_costs(const Problem& problem, sample::Checks& checks) {
   const cs::debug::MemoryTimeline memory;
   const cs::debug::Profiler profiler;
   train(problem, sound_loss, 100);
-  std::cout << profiler.report() << '\n' << memory.report();
-  bool right = expect(memory.peak_bytes() > memory.current_bytes(), "a step needs memory and gives it back");
+  std::cout << profiler.report() << '\n' << memory.report() << '\n';
+  checks.expect(memory.peak_bytes() > memory.current_bytes(), "a step needs memory and gives it back");
   for (const cs::debug::ProfileRow& row : profiler.table())
-    if (row.name == "log_softmax" && !row.backward) right &= expect(row.count == 100, "once in every step");
-  return right;
+    if (row.name == "log_softmax" && !row.backward) checks.expect(row.count == 100, "once in every step");
+}
+
+int run(const sample::Flags& flags) {
+  const Problem problem;
+  sample::Checks checks;
+  const std::size_t step = without_help(problem, checks);
+  who_begins(problem, checks);
+  how_it_came(problem, checks);
+  const float loss = the_remedy(problem, flags, checks);
+  what_it_costs(problem, checks);
+  std::printf("result: nan in step %zu, found in one run; with the remedy the loss falls to %.2g\n", step,
+              static_cast<double>(loss));
+  return checks.exit_code();
 }
 
 }  // namespace
 
-int main() {
-  const Problem problem;
-  bool right = without_help(problem);
-  right &= who_begins(problem);
-  right &= how_it_came(problem);
-  right &= the_remedy(problem);
-  right &= what_it_costs(problem);
-  return right ? 0 : 1;
+int main(int argc, char** argv) {
+  sample::Flags flags;
+  return sample::run(
+      argc, argv, "Finds out why a loss stops being a number.", flags, [](CLI::App&) {}, [&] { return run(flags); });
 }

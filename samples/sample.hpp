@@ -1,0 +1,114 @@
+#pragma once
+// What the samples share: the flags that all have, where data lies, and the checks at the end. Programs that use Capstan
+// need none of it.
+#include <capstan/capstan.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace sample {
+
+/// The flags of all samples; a sample's own struct derives from it.
+struct Flags {
+  bool quick = false;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  std::string picture;  ///< none if empty
+  std::string log;      ///< folder for TensorBoard's events; none if empty
+};
+
+constexpr int kFailed = 1, kError = 2, kSkipped = 77;
+
+struct NoData : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The folder of a data set: `given` if it is not empty, else data/NAME, where scripts/get-data puts it, else
+/// $CAPSTAN_SHARED/data/NAME. Throws NoData, which ends the program with kSkipped, if none of them is there.
+inline std::string data_folder(const std::string& name, const std::string& given = "") {
+  if (!given.empty()) return given;
+  std::string folder = "data/" + name;
+  if (std::filesystem::is_directory(folder)) return folder;
+  const char* const shared = std::getenv("CAPSTAN_SHARED");
+  folder = (shared != nullptr ? std::string(shared) : "../shared") + "/data/" + name;
+  if (std::filesystem::is_directory(folder)) return folder;
+  throw NoData("data/" + name + " is not there: fetch it with `scripts/get-data " + name + "`, or name it by --data");
+}
+
+/// The first 7,475,756 bytes of text8, a fourteenth of it, which the samples' results are for: letters a to z and single
+/// blanks. From the whole, or from a file of that part alone.
+inline std::string text8_part(const std::string& folder) {
+  const std::string part = folder + "/text8.first7475756.gz";
+  if (std::filesystem::exists(part)) return capstan::io::read_text(part);
+  return capstan::data::text8(folder).substr(0, 7475756);
+}
+
+/// Curves for TensorBoard, if the user wants them.
+class Log {
+ public:
+  explicit Log(const Flags& flags) {
+    if (!flags.log.empty()) writer_.emplace(flags.log);
+  }
+  void scalar(const char* tag, double value, std::int64_t step) {
+    if (writer_) writer_->scalar(tag, value, step);
+  }
+  /// For histograms, pictures and what else there is; none without --log.
+  capstan::io::SummaryWriter* writer() { return writer_ ? &*writer_ : nullptr; }
+
+ private:
+  std::optional<capstan::io::SummaryWriter> writer_;
+};
+
+/// What must be so at the end. Says what is not.
+class Checks {
+ public:
+  void expect(bool right, const std::string& what) {
+    if (right) return;
+    std::printf("not so: %s\n", what.c_str());
+    failed_ = true;
+  }
+  int exit_code() const { return failed_ ? kFailed : 0; }
+
+ private:
+  bool failed_ = false;
+};
+
+/// Reads the command line into `flags`, seeds the library and calls `body`, which returns the exit code.
+/// `add(app)` adds the sample's own options.
+template <class AddOptions, class Body>
+int run(int argc, char** argv, const char* what, Flags& flags, AddOptions&& add, Body&& body) {
+  CLI::App app{what};
+  app.add_flag("--quick", flags.quick, "a run of seconds, with weaker checks");
+  app.add_option("--seed", flags.seed, "of everything that is random")->capture_default_str();
+  app.add_option("--threads", flags.threads, "0: the library's default")->capture_default_str();
+  app.add_option("--log", flags.log, "folder for TensorBoard's events");
+  add(app);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (flags.threads > 0) capstan::set_threads(flags.threads);
+    capstan::seed(flags.seed);
+    return body();
+  } catch (const NoData& missing) {
+    std::fprintf(stderr, "skipped: %s\n", missing.what());
+    return kSkipped;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return kError;
+  }
+}
+
+/// The option --picture, for samples that draw one.
+inline void add_picture(CLI::App& app, Flags& flags, const char* file) {
+  flags.picture = file;
+  app.add_option("--picture", flags.picture, "where the picture goes")->capture_default_str();
+}
+
+}  // namespace sample
