@@ -285,7 +285,7 @@ int main(int argc, char** argv) {
         app.add_option("--negatives", options.negatives, "words drawn a step")
             ->capture_default_str()
             ->check(CLI::PositiveNumber);
-        sample::add_picture(app, options, "words.svg");
+        sample::add_picture(app, options, "word_vectors.svg");
       },
       [&] { return run(options); });
 }

@@ -118,6 +118,7 @@ void draw(const std::string& path, const std::vector<Fit>& fits, const cs::Tenso
           const cs::Tensor& between, const Points& truth) {
   tools::Chart chart{"Polynomials of degree 15 through 20 noisy points", "x; below: degree", {}};
   chart.shared_x = false;
+  chart.shared_legend = true;
   const cs::Tensor degrees = cs::arange(kDegree + 1);
   tools::Panel curves{.label = "y", .low = -3, .high = 3, .series = {series("measured", x, measured.y)}};
   curves.series.front().dots = true;
