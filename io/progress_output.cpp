@@ -62,7 +62,10 @@ bool takes_text(int descriptor, int milliseconds) {
   pollfd room{};
   room.fd = descriptor;
   room.events = POLLOUT;
-  return poll(&room, 1, milliseconds) > 0;
+  sigset_t all;
+  sigfillset(&all);  // their handlers run behind the wait, which they would end
+  const std::timespec time{milliseconds / 1000, milliseconds % 1000 * 1'000'000L};
+  return ppoll(&room, 1, &time, &all) > 0;
 }
 
 std::string variable(const char* name) {

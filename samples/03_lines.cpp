@@ -51,7 +51,7 @@ tools::Series series_of(const char* name, const Line& line) {
   return series_of(name, {ends, line(ends)}, false);
 }
 
-void fit_line(const sample::Flags& flags, sample::Log& log, sample::Checks& checks) {
+Line fit_line(const sample::Flags& flags, sample::Log& log, sample::Checks& checks) {
   const cs::Tensor x = cs::uniform({kPoints}, -1, 1);
   const Points points{x, 3 * x - 1 + cs::normal({kPoints}, 0, kNoise)};
 
@@ -71,13 +71,14 @@ void fit_line(const sample::Flags& flags, sample::Log& log, sample::Checks& chec
               intercept);
   checks.expect(std::abs(slope - 3) < kLineTolerance, "the slope is near 3");
   checks.expect(std::abs(intercept + 1) < kLineTolerance, "the intercept is near -1");
-  if (flags.picture.empty()) return;
+  if (flags.picture.empty()) return line;
   picture.series.push_back(series_of("after 100", line));
   tools::write_svg(flags.picture, {"y = 3 x - 1 from noisy points", "x", {std::move(picture)}});
   std::printf("the points and the line are in %s\n", flags.picture.c_str());
+  return line;
 }
 
-void fit_plane(sample::Log& log, sample::Checks& checks) {
+Plane fit_plane(sample::Log& log, sample::Checks& checks) {
   const cs::Tensor truth = {0.1f, 0.2f};
   const cs::Tensor x = cs::uniform({kPoints, 2}, 0, 1), y = cs::matmul(x, truth) + 0.3;
 
@@ -95,8 +96,7 @@ void fit_plane(sample::Log& log, sample::Checks& checks) {
   }
   checks.expect(cs::all_close(plane.weight, truth, 0, kPlaneTolerance), "the plane's slopes are 0.1 and 0.2");
   checks.expect(std::abs(number(plane.bias) - 0.3) < kPlaneTolerance, "the plane's height is 0.3");
-  std::printf("result: line within %.2f of 3 x - 1; plane [%.3f, %.3f] x + %.3f\n", kLineTolerance,
-              number(plane.weight[0]), number(plane.weight[1]), number(plane.bias));
+  return plane;
 }
 
 }  // namespace
@@ -109,8 +109,10 @@ int main(int argc, char** argv) {
       [&] {
         sample::Log log(flags);
         sample::Checks checks;
-        fit_line(flags, log, checks);
-        fit_plane(log, checks);
+        const Line line = fit_line(flags, log, checks);
+        const Plane plane = fit_plane(log, checks);
+        std::printf("result: line %.3f x %+.3f; plane [%.3f, %.3f] x + %.3f\n", number(line.slope),
+                    number(line.intercept), number(plane.weight[0]), number(plane.weight[1]), number(plane.bias));
         return checks.exit_code();
       });
 }

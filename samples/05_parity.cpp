@@ -6,6 +6,9 @@
 //         fresh strings, the network's answer for one string whose sum is 30, and the steps a second. Draws the curves.
 // Fails:  if the parity of fewer than 99 % of the fresh strings is right; with --quick, 1000 steps, if the sum of fewer
 //         than 25 % is: who knows no more than how often each sum comes is right for 11 %.
+// Published are 100 passes over 100,000 strings, the binary forms of numbers below 2^20, in 50 classes, with Adam at a
+// constant 1e-3. Here each step has fresh strings, all 50 bits are random, and there are 51 classes, one for each sum;
+// the steps are 25,000, and the start of the weights, the learning rate and the clipping are this sample's own.
 #include <capstan/capstan.hpp>
 
 #include <algorithm>

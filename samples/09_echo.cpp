@@ -1,6 +1,6 @@
 // 09_echo: a recurrent network of four units says every bit that it hears again, three steps later.
 // Shows: truncated back-propagation through time: long rows are read in windows of 15 steps, the state is carried from
-//        window to window, gradients reach back to the window's begin and no further. Adagrad, a made-up data set.
+//        window to window, gradients reach back to where the window begins and no further. Adagrad, a made-up data set.
 // Prints: the progress, a row of bits with the network's echo, the loss of the last pass, and how many bits of a fresh
 //         series of 50,000 are right: all but the first few of each row. Draws the loss, which falls to nearly 0.
 // Fails:  if the loss of the last pass exceeds 0.002 or fewer than 99.9 % of the fresh bits are right; with --quick, a
@@ -51,7 +51,7 @@ data::EchoBatch series_of(const Options& options, cs::Rng& rng) {
   return data::echo(kRows, options.bits / kRows, kDelay, rng);
 }
 
-/// One pass over a series, window by window. Returns the mean loss.
+/// One pass over a series, window by window. Returns the mean loss of every tenth window.
 double train(EchoNet& net, cs::optim::Adagrad& adagrad, const data::EchoBatch& series, tools::Series& curve) {
   cs::metrics::Mean mean_loss;
   nn::RnnCell::State state = net.cell.zero_state(kRows);

@@ -3,7 +3,8 @@
 //        one operation, for the same model; SGD with clipped gradients and a decaying rate; text made by sampling.
 // Prints: the progress and, every 1000 steps, the average loss of the last 100, the learning rate, the perplexity of
 //         the batch and of 1000 letters for validation, and five lines of 80 letters that the model writes. Draws the
-//         loss beside the published one: 3.298 before training, a perplexity of 27, and 1.576 at step 7000.
+//         loss beside the published one, of the whole text8: 3.298 before training, a perplexity of 27, and 1.576 at
+//         step 7000.
 // Fails:  if the perplexity before training is not about 27, or the validation's exceeds 4.9 in the end; with --quick,
 //         1000 steps, 8. Who counts letters has 17, and who counts pairs of them 11.
 #include <capstan/capstan.hpp>

@@ -84,7 +84,7 @@ Recipe recipe_of(const Options& options) {
   if (options.size == "large") recipe = {1500, 35, 55, 14, 1 / 1.15, 0.35, 0.04, 10, 37.87, 82.62, 78.29};
   if (options.epochs > 0) recipe.epochs = options.epochs;
   if (options.quick) {
-    recipe.epochs = 2;
+    recipe.epochs = std::min<std::int64_t>(recipe.epochs, 2);
     recipe.flat_epochs = 1;
     recipe.decay = 0.25;
   }
@@ -102,13 +102,12 @@ cs::Tensor first(const cs::Tensor& ids, std::int64_t most) {
   return cs::narrow(ids, 0, 0, std::min(ids.size(0), most));
 }
 
-/// With --quick only the 1000 most frequent words have a number of their own, and the texts are parts.
+/// With --quick at most the 1000 most frequent words have a number of their own, and the texts are parts.
 Corpus read_corpus(const std::string& folder, const Options& options) {
   const std::string train = data::ptb(folder, data::Split::train);
-  data::Vocabulary words(train, {.end_of_line = "<eos>",
-                                 .max_size = options.quick ? 1000 : options.words,
-                                 .unknown = "<unk>",
-                                 .special_first = false});
+  std::int64_t most = options.words;
+  if (options.quick) most = most > 0 ? std::min<std::int64_t>(most, 1000) : 1000;
+  data::Vocabulary words(train, {.end_of_line = "<eos>", .max_size = most, .unknown = "<unk>", .special_first = false});
   Corpus corpus{words, words.encode(train), words.encode(data::ptb(folder, data::Split::validation)),
                 words.encode(data::ptb(folder, data::Split::test))};
   if (options.quick) {

@@ -65,7 +65,7 @@ struct WithAttention {
 namespace {
 
 struct Options : sample::Flags {
-  std::int64_t steps = 2000, shortest = 10, longest = 18;
+  std::int64_t steps = 1500, shortest = 10, longest = 18;
   double learning_rate = 5e-3;
   std::string alignment = "copy_twice_alignment.svg";
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <set>
@@ -29,6 +30,7 @@ namespace nn = capstan::nn;
 constexpr std::int64_t kEmbedding = 15, kHidden = 50, kBatch = 128;
 constexpr std::int64_t kLongest = 7;  // letters of a word
 constexpr double kHeldOut = 0.1;      // share of the words that training never sees
+constexpr std::size_t kShown = 8;     // of these
 
 using Lstms = nn::StackedCell<nn::LstmCell>;
 
@@ -88,6 +90,7 @@ Split read_words(const std::string& folder, std::uint64_t seed) {
     if (!held_out.contains(words[i])) split.learned.add(words[i], sorted[i]);
     else if (seen.insert(words[i]).second) split.held_out.add(words[i], sorted[i]);
   }
+  if (split.held_out.words.size() < kShown) throw cs::IoError(folder + ": too few words");
   return split;
 }
 
@@ -213,7 +216,7 @@ int run(Options options) {
   for (std::int64_t row = 0; row < found.tokens.size(0); ++row) best.push_back(text_of(found.tokens[row][0], letters));
 
   std::printf("  %-9s %-9s %s\n", "word", "greedy", "beam search");
-  for (std::size_t i = 0; i < 8; ++i)
+  for (std::size_t i = 0; i < kShown; ++i)
     std::printf("  %-9s %-9s %s\n", split.held_out.words[i].c_str(), greedy[i].c_str(), best[i].c_str());
   std::printf("likeliest for %s:\n", split.held_out.words[0].c_str());
   for (std::int64_t i = 0; i < found.tokens.size(1); ++i)

@@ -5,7 +5,8 @@
 // Prints: the words nearest to some frequent ones, and how many of Google's analogy questions the vectors answer, out
 //         of those whose words are all known: a few in a hundred, since 1.3 million words are a short text for that.
 //         Draws the most frequent words by their two principal components.
-// Fails:  if numbers are not next to numbers and months not next to months.
+// Fails:  if the loss has not fallen, or if numbers are not next to numbers and months not next to months; with
+//         --published months may be anywhere.
 //
 // Published are windows of one word to each side, vectors that start in [-1, 1], and SGD with rate 1; --published has
 // these. Rare words hardly move then: after 20,000 steps numbers have found each other, and months have not. The
@@ -245,7 +246,7 @@ int run(Options options) {
   const double numbers = share_within(vectors, vocabulary, kNumbers);
   const double months = share_within(vectors, vocabulary, kMonths);
   const Score score = answer(vectors, read_questions(questions_file, vocabulary));
-  draw(options.picture, vectors, vocabulary);
+  if (!options.picture.empty()) draw(options.picture, vectors, vocabulary);
 
   const Bounds least = bounds_of(options);
   sample::Checks checks;
@@ -276,9 +277,11 @@ int main(int argc, char** argv) {
             ->capture_default_str()
             ->check(CLI::IsMember({"sampled-softmax", "nce"}));
         app.add_flag("--published", options.published, "SGD with rate 1, windows of 1, vectors that start in [-1, 1]");
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
+        app.add_option("--steps", options.steps, "training steps")
+            ->capture_default_str()
+            ->check(CLI::Range(2 * kReportEvery, std::int64_t{100000000}));
         app.add_option("--batch", options.batch, "answers a step")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--size", options.size, "of a vector")->capture_default_str()->check(CLI::PositiveNumber);
+        app.add_option("--size", options.size, "of a vector")->capture_default_str()->check(CLI::Range(2, 100000));
         app.add_option("--window", options.window, "words to each side")
             ->capture_default_str()
             ->check(CLI::PositiveNumber);

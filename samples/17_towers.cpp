@@ -20,6 +20,7 @@
 #include <exception>
 #include <functional>
 #include <numbers>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -213,8 +214,10 @@ Run train_in_towers(Net& net, const std::vector<cs::Device>& devices, const Opti
 double distance(Net& a, Net& b) {
   const std::vector<cs::Tensor> ours = cs::nn::parameters(a), theirs = cs::nn::parameters(b);
   double largest = 0;
-  for (std::size_t p = 0; p < ours.size(); ++p)
-    largest = std::max(largest, static_cast<double>(cs::max(cs::abs(ours[p] - theirs[p])).item<float>()));
+  for (std::size_t p = 0; p < ours.size(); ++p) {
+    const double difference = cs::max(cs::abs(ours[p] - theirs[p])).item<float>();
+    if (!(difference <= largest)) largest = difference;  // NaN, too
+  }
   return largest;
 }
 
@@ -247,6 +250,8 @@ std::vector<cs::Device> devices_of(const Options& options) {
 int run(Options options) {
   if (options.quick) options.steps = std::min<std::int64_t>(options.steps, 200);
   const std::vector<cs::Device> devices = devices_of(options);
+  if (options.batch < static_cast<std::int64_t>(devices.size()))
+    throw std::runtime_error("--batch must have a point for each tower");
   Net alone_net, towers_net = alone_net;  // a copy: the same weights
 
   const int threads = cs::threads();
@@ -263,7 +268,7 @@ int run(Options options) {
     log.scalar("loss/one device", alone.loss.y[i], static_cast<std::int64_t>(i) + 1);
     log.scalar("loss/towers", towers.loss.y[i], static_cast<std::int64_t>(i) + 1);
   }
-  draw(options.picture, alone, towers);
+  if (!options.picture.empty()) draw(options.picture, alone, towers);
 
   const double apart = distance(alone_net, towers_net), first = std::abs(alone.loss.y[0] - towers.loss.y[0]);
   const double accuracy = accuracy_of(alone_net, options.seed + 1);

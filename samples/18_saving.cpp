@@ -11,11 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "samples/sample.hpp"
@@ -120,19 +117,6 @@ bool same_weights(Net& a, Net& b) {
   return true;
 }
 
-struct TemporaryFolder {
-  std::string path = (std::filesystem::temp_directory_path() / "capstan-saving-XXXXXX").string();
-  TemporaryFolder() {
-    if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make a folder in " + path);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-};
-
 // 1. A file, and a fresh model that gets everything from it.
 void save_and_load(Net& net, const Points& points, const std::string& path, sample::Checks& checks) {
   io::save_safetensors(path, nn::named_state(net), {{"trained on", "rings"}});
@@ -219,7 +203,7 @@ std::int64_t interrupt(Net& whole, const Points& points, const std::string& fold
 }
 
 int run(const sample::Flags& flags) {
-  const TemporaryFolder folder;
+  const sample::TemporaryFolder folder;
   cs::Rng rng(flags.seed);
   const Points points = make_points(2000, rng), fresh = make_points(2000, rng);
   sample::Checks checks;

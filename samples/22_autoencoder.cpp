@@ -137,7 +137,7 @@ int run(Options options) {
   }
 
   sample::Checks checks;
-  if (options.quick) checks.expect(net_error <= mean_error * 2 / 3, "the error is two thirds of the mean image's");
+  if (options.quick) checks.expect(net_error <= mean_error * 2 / 3, "the error is at most 2/3 of the mean image's");
   else checks.expect(net_error <= 0.6 * plane_error, "the error is at most 60 % of the principal components'");
   std::printf(
       "result: squared error of a pixel %.4f by %lld numbers, after %lld steps of %lld; %.4f by as many "

@@ -4,7 +4,7 @@
 // Prints: exponential decay beside its staircase, step by step; for each schedule the error that a small network ends
 //         with, learning a sine from noisy points. Draws all rates and all errors.
 // Fails:  if 0.1 does not decay as 0.1 * 0.9^(n/10), with and without floor(n/10); if the optimizer does not use the
-//         schedule's rate; unless the decays and cosines end with less than half the error of the constant rate.
+//         schedule's rate; unless each that comes to rest ends with less than half the error of the constant rate.
 #include <capstan/capstan.hpp>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 #pragma once
-// What the samples share: the flags that all have, where data lies, and the checks at the end. Programs that use Capstan
-// need none of it.
+// What the samples share: the flags that all have, where data lies, and the checks at the end. Programs that use
+// Capstan need none of it.
 #include <capstan/capstan.hpp>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace sample {
 
@@ -40,16 +41,31 @@ inline std::string data_folder(const std::string& name, const std::string& given
   const char* const shared = std::getenv("CAPSTAN_SHARED");
   folder = (shared != nullptr ? std::string(shared) : "../shared") + "/data/" + name;
   if (std::filesystem::is_directory(folder)) return folder;
-  throw NoData("data/" + name + " is not there: fetch it with `scripts/get-data " + name + "`, or name it by --data");
+  throw NoData("data/" + name + " is not there: fetch it with scripts/get-data, whose --list shows what it has, or " +
+               "name its folder by the sample's option for it, which --help shows");
 }
 
-/// The first 7,475,756 bytes of text8, a fourteenth of it, which the samples' results are for: letters a to z and single
-/// blanks. From the whole, or from a file of that part alone.
+/// The first 7,475,756 bytes of text8, a fourteenth of it, which the samples' results are for: letters a to z and
+/// single blanks. From the whole, or from a file of that part alone.
 inline std::string text8_part(const std::string& folder) {
   const std::string part = folder + "/text8.first7475756.gz";
   if (std::filesystem::exists(part)) return capstan::io::read_text(part);
   return capstan::data::text8(folder).substr(0, 7475756);
 }
+
+/// An empty folder that goes away with all that is in it.
+struct TemporaryFolder {
+  std::string path = (std::filesystem::temp_directory_path() / "capstan-XXXXXX").string();
+  TemporaryFolder() {
+    if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("cannot make a folder in " + path);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+};
 
 /// Curves for TensorBoard, if the user wants them.
 class Log {
@@ -108,7 +124,7 @@ int run(int argc, char** argv, const char* what, Flags& flags, AddOptions&& add,
 /// The option --picture, for samples that draw one.
 inline void add_picture(CLI::App& app, Flags& flags, const char* file) {
   flags.picture = file;
-  app.add_option("--picture", flags.picture, "where the picture goes")->capture_default_str();
+  app.add_option("--picture", flags.picture, "where the picture goes; none if empty")->capture_default_str();
 }
 
 }  // namespace sample

@@ -3,14 +3,17 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -36,6 +39,16 @@ std::string shown(bool terminal, cs::ProgressOptions options = {}, const char* v
   for ([[maybe_unused]] auto i : cs::progress(2, "x", std::move(options))) Stage::wait(1);
   if (stage.text.empty()) return "off";
   return contains(stage.text, "\x1b[") ? "bar" : "plain";
+}
+
+/// Reading does not wait; a write would wait forever, as pipes do.
+void make_full_pipe(int (&ends)[2]) {
+  REQUIRE(pipe(ends) == 0);
+  REQUIRE(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  REQUIRE(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+  const std::string filling(4096, '#');
+  while (::write(ends[1], filling.data(), filling.size()) > 0) {}
+  REQUIRE(fcntl(ends[1], F_SETFL, 0) == 0);
 }
 
 }  // namespace
@@ -133,12 +146,7 @@ TEST_CASE("a pipe that nobody reads, and a descriptor that is closed, are ignore
 TEST_CASE("a full pipe does not hold up who writes, and lines go on when it is read", "[io][progress][host]") {
   Stage stage(false);
   int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  REQUIRE(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
-  REQUIRE(fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
-  const std::string filling(4096, '#');
-  while (::write(ends[1], filling.data(), filling.size()) > 0) {}
-  REQUIRE(fcntl(ends[1], F_SETFL, 0) == 0);  // as pipes are: a write would wait forever
+  make_full_pipe(ends);
   cs::set_progress_output(ends[1]);
   {
     cs::Progress bar(4, "drawn", {.mode = cs::ProgressMode::bar});
@@ -157,6 +165,41 @@ TEST_CASE("a full pipe does not hold up who writes, and lines go on when it is r
   close(ends[1]);
   text.resize(static_cast<std::size_t>(count > 0 ? count : 0));
   CHECK(text == "text\nheard 100%  2/2  in 0.0 s\n");
+}
+
+TEST_CASE("signals do not end the wait for a full pipe", "[io][progress][host]") {
+  Stage stage(false);
+  int ends[2];
+  make_full_pipe(ends);
+  cs::set_progress_output(ends[1]);
+  std::string text;
+  const auto read_all = [&] {
+    char letters[4096];
+    for (ssize_t count = 0; (count = ::read(ends[0], letters, sizeof letters)) > 0;)
+      text.append(letters, static_cast<std::size_t>(count));
+  };
+  struct sigaction passed {
+  }, before{};
+  passed.sa_handler = [](int) {};
+  REQUIRE(sigaction(SIGALRM, &passed, &before) == 0);
+  itimerval ticks{};
+  ticks.it_value.tv_usec = ticks.it_interval.tv_usec = 2000;
+  const bool ticking = setitimer(ITIMER_REAL, &ticks, nullptr) == 0;
+  std::thread reader([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    read_all();
+  });
+  cs::Progress bar(1, "x", {.mode = cs::ProgressMode::off});
+  bar.print("heard");
+  reader.join();
+  ticks = {};
+  setitimer(ITIMER_REAL, &ticks, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  read_all();
+  close(ends[0]);
+  close(ends[1]);
+  CHECK(ticking);
+  CHECK(text.ends_with("#heard\n"));
 }
 
 TEST_CASE("a file that may not grow ends no program", "[io][progress][host]") {

@@ -13,7 +13,7 @@ struct HeatMap {
 };
 
 /// The picture as a text: the same bytes for the same values. Throws std::invalid_argument unless there are rows times
-/// columns values.
+/// columns values, and limits that can be drawn.
 std::string svg_of(const HeatMap& map);
 /// Throws std::runtime_error if the file cannot be written; it is then as it was.
 void write_svg(const std::string& path, const HeatMap& map);
