@@ -8,6 +8,7 @@
 #include "autograd/places.hpp"
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 
@@ -37,6 +38,7 @@ Tensor Tensor::to(Device device, Where where) const {
   const TensorImpl& impl = core::defined("Tensor::to", *this, where);
   core::require_device("Tensor::to", device, where);
   if (impl.device() == device) return *this;
+  core::host_access("Tensor::to", impl, where);
   core::note_start();
   const Tensor from = autograd::dense(*this, where);
   Tensor out = core::make_tensor(impl.shape, impl.dtype, device, where);
@@ -141,13 +143,15 @@ void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DT
   std::byte* place = core::element_address("set", impl, index, where);
   autograd::check_in_place("set", *this, nullptr, where);
   const auto bytes = static_cast<std::size_t>(size_of(dtype));
-  if (impl.device().kind == DeviceKind::cpu) {
+  const bool on_cpu = impl.device().kind == DeviceKind::cpu;
+  if (on_cpu && core::recording() == nullptr) {
     std::memcpy(place, value, bytes);
   } else {
     const Tensor host = core::make_workspace(Shape(), dtype, cpu(), where);
     std::memcpy(host.impl()->data, value, bytes);
     const Tensor element = core::make_view(impl, Shape(), nullptr, (place - impl.data) / size_of(dtype), where);
-    core::cuda_runtime()->transfer(*host.impl(), *element.impl(), where);
+    if (on_cpu) backend_of(impl, where).copy(*host.impl(), *element.impl());
+    else core::cuda_runtime()->transfer(*host.impl(), *element.impl(), where);
   }
   core::note_write(impl, where);
   note("set", where, {}, {this});

@@ -4,6 +4,7 @@
 #include <capstan/ops/index.hpp>
 
 #include "autograd/reducing.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 
@@ -135,6 +136,7 @@ namespace {
 /// contiguous.
 Tensor reversed_places(const Tensor& lengths, std::int64_t batch, std::int64_t time, Where where) {
   const Tensor host = lengths.to(cpu(), where).to(DType::int64, where);
+  core::host_access("reverse_sequence", *host.impl(), where);
   Tensor places = core::make_tensor(Shape({batch * time}, where), DType::int64, cpu(), where);
   auto* to = places.impl()->as<std::int64_t>();
   for (std::int64_t i = 0; i < batch; ++i) {

@@ -17,6 +17,7 @@
 
 #include "autograd/drawing.hpp"
 #include "autograd/places.hpp"
+#include "lib/core/recording.hpp"
 #include "lib/kernels/philox.hpp"
 
 namespace capstan {
@@ -105,8 +106,9 @@ template <class Distribution>
 Candidates draw(const char* op, const Tensor& targets, std::int64_t count, std::int64_t range, bool unique, Rng& rng,
                 Where where) {
   core::note_start();
-  if (core::capturing() != nullptr)
-    base::fail<Error>(where, op, ": it is drawn on the host, which a captured step cannot repeat.");
+  if (core::capturing() != nullptr || core::recording() != nullptr)
+    base::fail<Error>(where, op, ": it is drawn on the host, which a ",
+                      core::recording() != nullptr ? "plan" : "captured step", " cannot repeat.");
   require_enough(op, count, range, unique, where);
   const Tensor index = checked_integers(op, "targets", core::defined(op, targets, where), targets, where);
   require_two_axes(op, *index.impl(), where);

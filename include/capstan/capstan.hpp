@@ -15,6 +15,7 @@
 #include <capstan/differentiate.hpp>
 #include <capstan/dtype.hpp>
 #include <capstan/error.hpp>
+#include <capstan/freeze.hpp>
 #include <capstan/io/checkpoint.hpp>
 #include <capstan/io/cifar.hpp>
 #include <capstan/io/csv.hpp>

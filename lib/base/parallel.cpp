@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <capstan/threads.hpp>
@@ -99,7 +100,7 @@ class Pool {
   std::atomic<bool> stop_{false};
 };
 
-constinit thread_local bool inside_loop = false;
+constinit thread_local bool inside_loop = false, real_time = false;
 
 void Pool::work() noexcept {
   inside_loop = true;
@@ -172,6 +173,14 @@ Pool* acquire_pool() noexcept {
 }
 
 }  // namespace
+
+RealTimeScope::RealTimeScope() noexcept
+    : inside_before_(std::exchange(inside_loop, true)), real_time_before_(std::exchange(real_time, true)) {}
+RealTimeScope::~RealTimeScope() {
+  inside_loop = inside_before_;
+  real_time = real_time_before_;
+}
+bool in_real_time() noexcept { return real_time; }
 
 bool splits(std::int64_t count, std::int64_t grain) noexcept { return count > grain && !inside_loop && threads() > 1; }
 

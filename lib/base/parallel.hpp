@@ -31,4 +31,17 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) noexcept 
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+/// While one lives, loops of this thread run inline, and kernels keep away from libraries that lock or allocate.
+class RealTimeScope {
+ public:
+  RealTimeScope() noexcept;
+  ~RealTimeScope();
+  RealTimeScope(const RealTimeScope&) = delete;
+  RealTimeScope& operator=(const RealTimeScope&) = delete;
+
+ private:
+  bool inside_before_, real_time_before_;
+};
+bool in_real_time() noexcept;
+
 }  // namespace capstan::base

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "lib/base/text.hpp"
 
@@ -49,8 +50,6 @@ struct Bin {
   std::int32_t count = 0;
 };
 
-struct ThreadCache;
-
 /// What all threads share. Never destroyed, so that tensors with static lifetime may go at any time.
 struct Shared {
   std::mutex mutex;
@@ -79,14 +78,18 @@ constinit std::atomic<std::uint32_t> release_requests{0};
 constinit std::atomic<bool> poison{false};
 constinit std::atomic<double> poison_value{0};
 
+}  // namespace
+
+/// Blocks that are taken and given without a lock: those of a thread, or of a BlockCache.
 struct ThreadCache {
   Bin bins[kClasses];
   std::atomic<std::int64_t> cached{0};
   std::uint32_t seen_requests = 0;
+  const bool keeps_all;  // whatever their size and number, and whoever asks for them
   ThreadCache* next = nullptr;
   ThreadCache* previous = nullptr;
 
-  ThreadCache();
+  explicit ThreadCache(bool keeps);
   ~ThreadCache();
   void add_cached(std::int64_t bytes) noexcept {  // only this thread writes; others read
     cached.store(cached.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
@@ -97,8 +100,19 @@ struct ThreadCache {
   }
 };
 
+namespace {
+
 constinit thread_local ThreadCache* this_thread = nullptr;
 constinit thread_local bool thread_is_over = false;
+
+/// The cache of a thread, which goes with it.
+struct OwnCache : ThreadCache {
+  OwnCache() : ThreadCache(false) {}
+  ~OwnCache() {
+    this_thread = nullptr;
+    thread_is_over = true;
+  }
+};
 
 void free_to_system(FreeBlock* block, std::int64_t bytes) noexcept {
   ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
@@ -127,7 +141,9 @@ void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
   if (all.cached > all.cache_limit) trim_shared(all, all.cache_limit);
 }
 
-ThreadCache::ThreadCache() {
+}  // namespace
+
+ThreadCache::ThreadCache(bool keeps) : keeps_all(keeps) {
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
   next = all.threads;
@@ -142,8 +158,6 @@ ThreadCache::~ThreadCache() {
   const std::lock_guard lock(all.mutex);
   (previous != nullptr ? previous->next : all.threads) = next;
   if (next != nullptr) next->previous = previous;
-  this_thread = nullptr;
-  thread_is_over = true;
 }
 
 void ThreadCache::flush(int index, std::int32_t keep) noexcept {
@@ -160,9 +174,11 @@ void ThreadCache::flush(int index, std::int32_t keep) noexcept {
   }
 }
 
+namespace {
+
 ThreadCache* make_thread_cache() noexcept {
   if (thread_is_over) return nullptr;
-  thread_local ThreadCache cache;
+  thread_local OwnCache cache;
   this_thread = &cache;
   return &cache;
 }
@@ -238,7 +254,7 @@ void answer_release_request(ThreadCache& cache) noexcept {
 void* allocate_slowly(int index, std::int64_t asked, Where where) {
   ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
   Shared& all = shared();
-  if (cache != nullptr && cache->seen_requests != release_requests.load(std::memory_order_relaxed))
+  if (cache != nullptr && !cache->keeps_all && cache->seen_requests != release_requests.load(std::memory_order_relaxed))
     answer_release_request(*cache);
   if (cache != nullptr) {
     const std::lock_guard lock(all.mutex);
@@ -282,7 +298,8 @@ void deallocate(void* block, std::int64_t bytes) noexcept {
   const std::int64_t size = class_bytes(index);
   auto* free_block = static_cast<FreeBlock*>(block);
   ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
-  if (cache == nullptr || size > kLargestCachedByThread) {
+  const bool keeps_all = cache != nullptr && cache->keeps_all;
+  if (!keeps_all && (cache == nullptr || size > kLargestCachedByThread)) {
     Shared& all = shared();
     const std::lock_guard lock(all.mutex);
     give_to_shared(all, index, free_block);
@@ -294,10 +311,17 @@ void deallocate(void* block, std::int64_t bytes) noexcept {
   bin.head = free_block;
   ++bin.count;
   cache->add_cached(size);
+  if (keeps_all) [[unlikely]]
+    return;
   if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]]
     answer_release_request(*cache);
   else if (bin.count > thread_bin_limit(size)) [[unlikely]] cache->flush(index, bin.count / 2);
 }
+
+BlockCache::BlockCache() : cache_(new ThreadCache(true)) {}
+BlockCache::~BlockCache() { delete cache_; }
+BlockCache::Use::Use(BlockCache& cache) noexcept : before_(std::exchange(this_thread, cache.cache_)) {}
+BlockCache::Use::~Use() { this_thread = before_; }
 
 std::int64_t cpu_total_memory() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -333,7 +357,7 @@ void set_cpu_cache_limit(std::int64_t bytes) {
 
 void release_cpu_cache() {
   release_requests.fetch_add(1, std::memory_order_relaxed);
-  if (this_thread != nullptr) {
+  if (this_thread != nullptr && !this_thread->keeps_all) {
     answer_release_request(*this_thread);
     return;
   }

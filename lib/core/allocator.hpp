@@ -2,7 +2,9 @@
 // The caching allocator of the CPU: size classes, a cache for each thread, a shared cache behind it.
 //
 // Blocks start at multiples of 64 bytes. Whoever frees a block says how large it was, so blocks carry no header.
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include <capstan/error.hpp>
 #include <capstan/memory.hpp>
@@ -30,6 +32,50 @@ class Scratch {
  private:
   std::int64_t bytes_;
   T* data_;
+};
+
+/// The same for a standard container that a kernel fills.
+template <class T>
+struct ScratchAllocator {
+  using value_type = T;
+  ScratchAllocator() noexcept = default;
+  template <class U>
+  ScratchAllocator(const ScratchAllocator<U>&) noexcept {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(core::allocate(static_cast<std::int64_t>(count * sizeof(T)), Where::current()));
+  }
+  void deallocate(T* block, std::size_t count) noexcept {
+    core::deallocate(block, static_cast<std::int64_t>(count * sizeof(T)));
+  }
+  friend bool operator==(const ScratchAllocator&, const ScratchAllocator&) noexcept { return true; }
+};
+template <class T>
+using ScratchVector = std::vector<T, ScratchAllocator<T>>;
+
+struct ThreadCache;
+
+/// Free blocks that belong to nobody else. While a `Use` of it lives, this thread takes blocks from there and gives them
+/// back there, without a lock; only what is not there comes from the caches behind.
+class BlockCache {
+ public:
+  BlockCache();
+  ~BlockCache();
+  BlockCache(const BlockCache&) = delete;
+  BlockCache& operator=(const BlockCache&) = delete;
+
+  class Use {
+   public:
+    explicit Use(BlockCache& cache) noexcept;
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    ThreadCache* before_;
+  };
+
+ private:
+  ThreadCache* cache_;
 };
 
 memory::Stats cpu_memory_stats();

@@ -3,6 +3,7 @@
 #include "lib/core/allocator.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/device_runtime.hpp"
+#include "lib/core/recording.hpp"
 #include "lib/core/scalars.hpp"
 
 namespace capstan {
@@ -35,7 +36,13 @@ void require_device(const char* op, Device device, Where where) {
 }
 
 const Backend& backend_of(Device device, Where where, const char* op) {
-  if (device.kind == DeviceKind::cpu) return cpu_backend();
+  if (device.kind == DeviceKind::cpu) {
+    Recording* const recorded = recording();
+    if (recorded == nullptr) [[likely]]
+      return cpu_backend();
+    recorded->begins(where);
+    return recording_backend();
+  }
   require_device("backend", device, where);
   cuda_runtime()->call_from(where, op);
   return *cuda_backend();

@@ -10,6 +10,7 @@
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/observe.hpp"
+#include "lib/core/recording.hpp"
 #include "lib/core/scalars.hpp"
 
 namespace capstan {
@@ -43,9 +44,12 @@ Element to_element(const char* op, Scalar value, DType dtype, Where where) {
 Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, Where where) {
   const Element element = to_element(op, value, dtype, where);
   Tensor result = make_tensor(Shape(), dtype, device, where);
-  if (device.kind == DeviceKind::cpu)
-    std::memcpy(result.impl()->data, element.bytes, static_cast<std::size_t>(size_of(dtype)));
-  else backend_of(device, where).fill(*result.impl(), value);
+  if (device.kind != DeviceKind::cpu) {
+    backend_of(device, where).fill(*result.impl(), value);
+    return result;
+  }
+  std::memcpy(result.impl()->data, element.bytes, static_cast<std::size_t>(size_of(dtype)));
+  host_wrote(*result.impl());
   return result;
 }
 
@@ -202,6 +206,7 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Wher
       else to[i] = static_cast<T>(whole_value(begin.as_int64(), step.as_int64(), i));
     }
   });
+  core::host_wrote(*result.impl());
   result = moved(result, options.device, where);
   core::note_made("arange", result, where);
   return result;
@@ -227,6 +232,7 @@ Tensor linspace(double begin, double end, std::int64_t count, TensorOptions opti
     for (std::int64_t i = 0; i < count; ++i)
       to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + static_cast<double>(i) * step);
   });
+  core::host_wrote(*result.impl());
   result = moved(result, options.device, where);
   core::note_made("linspace", result, where);
   return result;
@@ -240,6 +246,7 @@ Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where
   core::visit(options.dtype, [&]<class T>(Type<T>) {
     for (std::int64_t i = 0; i < rows && i < columns; ++i) result.impl()->as<T>()[i * columns + i] = T(1);
   });
+  core::host_wrote(*result.impl());
   result = moved(result, options.device, where);
   core::note_made("eye", result, where);
   return result;
@@ -253,6 +260,7 @@ Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
   core::note_start();
   Tensor result = core::make_tensor(shape, dtype_of<T>(), cpu(), where);
   if (!values.empty()) std::memcpy(result.impl()->data, values.data(), values.size_bytes());
+  core::host_wrote(*result.impl());
   result = moved(result, default_device(), where);
   core::note_made("from_span", result, where);
   return result;
@@ -340,6 +348,7 @@ Tensor from_nested(const NestedList& list, Where where) {
       core::make_tensor(Shape(std::span<const std::int64_t>(shape.sizes, static_cast<std::size_t>(shape.rank)), where),
                         type, cpu(), where);
   write_values(list, type, result.impl()->data, where);
+  core::host_wrote(*result.impl());
   return moved(result, default_device(), where);
 }
 

@@ -10,6 +10,7 @@
 
 #include "lib/base/text.hpp"
 #include "lib/core/dispatch.hpp"
+#include "lib/core/recording.hpp"
 #include "lib/core/tensor_impl.hpp"
 
 namespace capstan {
@@ -236,6 +237,7 @@ std::string short_number(double x) {
 std::string to_string(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined tensor";
   const Tensor host = tensor.to(cpu());
+  core::host_access("to_string", *host.impl(), Where::current());
   return core::visit(host.dtype(), [&]<class T>(core::Type<T>) {
     return base::join(Layout<T>(*host.impl()).text(), "\n", tensor.shape(), " ", tensor.dtype(), " ", tensor.device());
   });
@@ -246,6 +248,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out <
 std::string Tensor::describe() const {
   if (!defined()) return "undefined tensor";
   const Tensor host = to(cpu()).contiguous();
+  core::host_access("describe", *host.impl(), Where::current());
   double low = HUGE_VAL, high = -HUGE_VAL, mean = 0, squares = 0;
   std::int64_t finite = 0, nan = 0, inf = 0;
   core::visit(dtype(), [&]<class T>(core::Type<T>) {

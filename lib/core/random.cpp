@@ -10,6 +10,7 @@
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/observe.hpp"
+#include "lib/core/recording.hpp"
 #include "lib/kernels/philox.hpp"
 
 namespace capstan {
@@ -141,8 +142,9 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng
 Tensor permutation(std::int64_t count, Rng& rng, Where where) {
   if (count < 0)
     base::fail<ShapeError>(where, "permutation: ", count, " values were asked for; the count must be >= 0.");
-  if (core::capturing() != nullptr)
-    base::fail<Error>(where, "permutation: it is drawn on the host, which a captured step cannot repeat.");
+  if (core::capturing() != nullptr || core::recording() != nullptr)
+    base::fail<Error>(where, "permutation: it is drawn on the host, which a ",
+                      core::recording() != nullptr ? "plan" : "captured step", " cannot repeat.");
   Tensor result = arange(0, count, 1, {DType::int64, cpu()}, where);
   std::int64_t* order = result.impl()->as<std::int64_t>();
   for (std::int64_t i = count - 1; i > 0; --i) {

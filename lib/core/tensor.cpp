@@ -7,6 +7,7 @@
 #include "lib/core/backend.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/indexing.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 
@@ -56,6 +57,7 @@ void require_contiguous(const char* op, const TensorImpl& impl, Where where) {
 void Tensor::read_at(std::span<const std::int64_t> index, void* value, DType dtype, Where where) const {
   const TensorImpl& impl = core::defined("at", *this, where);
   require_type("at", impl, dtype, where);
+  core::host_access("at", impl, where);
   if (impl.device().kind != DeviceKind::cpu) return to(cpu(), where).read_at(index, value, dtype, where);
   std::memcpy(value, core::element_address("at", impl, index, where), static_cast<std::size_t>(size_of(dtype)));
 }
@@ -67,13 +69,16 @@ T Tensor::item(Where where) const {
     base::fail<ShapeError>(where, "item: the tensor of shape ", impl.shape, " has ", impl.numel(),
                            " values; item() reads the value of a tensor that has exactly one.");
   require_type("item", impl, dtype_of<T>(), where);
+  core::host_access("item", impl, where);
   if (impl.device().kind != DeviceKind::cpu) return to(cpu(), where).item<T>(where);
   return *impl.as<T>();
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector(Where where) const {
-  require_type("to_vector", core::defined("to_vector", *this, where), dtype_of<T>(), where);
+  const TensorImpl& impl = core::defined("to_vector", *this, where);
+  require_type("to_vector", impl, dtype_of<T>(), where);
+  core::host_access("to_vector", impl, where);
   const Tensor host = to(cpu(), where);
   std::vector<T> values(static_cast<std::size_t>(host.numel()));
   if constexpr (std::is_same_v<T, bool>) {
@@ -93,6 +98,7 @@ std::span<const T> Tensor::span(Where where) const {
   require_type("span", impl, dtype_of<T>(), where);
   require_cpu("span", impl, where);
   require_contiguous("span", impl, where);
+  core::host_access("span", impl, where);
   return {impl.as<T>(), static_cast<std::size_t>(impl.numel())};
 }
 
@@ -100,6 +106,7 @@ template <class T>
 const T* Tensor::data(Where where) const {
   const TensorImpl& impl = core::defined("data", *this, where);
   require_type("data", impl, dtype_of<T>(), where);
+  core::host_access("data", impl, where);
   return impl.as<T>();
 }
 

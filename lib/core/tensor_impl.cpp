@@ -8,6 +8,7 @@
 #include "lib/core/debug_layout.hpp"
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/observe.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan::core {
 namespace {
@@ -63,6 +64,8 @@ Tensor make_workspace(const Shape& shape, DType dtype, Device device, Where wher
   impl->data = impl->storage->data;
   impl->contiguous = true;
   row_major_strides(shape, impl->strides);
+  if (Recording* now = recording()) [[unlikely]]
+    now->made(impl->storage);
   return Tensor::adopt(impl);
 }
 
@@ -96,6 +99,8 @@ Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release
   storage->data = static_cast<std::byte*>(data);
   storage->release = release;
   storage->context = context;
+  if (Recording* now = recording()) [[unlikely]]
+    now->made(storage);
   impl->storage = storage;
   impl->data = storage->data;
   impl->contiguous = true;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <vector>
 
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
@@ -311,7 +310,7 @@ void for_tasks(std::int64_t tasks, double work, std::int64_t scratch, F run) {
       static_cast<std::int64_t>(std::clamp(kThreadWork / std::max(work, 1.0), 1.0, static_cast<double>(tasks)));
   const std::int64_t places = base::splits(tasks, grain) ? std::min<std::int64_t>(tasks, threads()) : 1;
   core::Scratch<T> memory(places * scratch, Where::current());
-  std::vector<std::atomic<bool>> taken(static_cast<std::size_t>(places));
+  core::ScratchVector<std::atomic<bool>> taken(static_cast<std::size_t>(places));
   base::parallel_for(tasks, grain, [&](std::int64_t begin, std::int64_t end) {
     std::size_t place = 0;
     while (taken[place].exchange(true, std::memory_order_acquire)) place = (place + 1) % taken.size();

@@ -14,7 +14,7 @@ namespace {
 template <class T>
 void pack_weights(const T* weight, const Pass& pass, const Blocks& blocks, const Channels& c, std::int64_t first,
                   std::int64_t width, T* packed) {
-  const std::vector<Tap>& taps = pass.axis[2].taps;
+  const core::ScratchVector<Tap>& taps = pass.axis[2].taps;
   const Shares shares(static_cast<std::int64_t>(taps.size()));
   const std::int64_t used = std::min(width, c.to - first);
   for (std::int64_t product = 0; product < blocks.products(); ++product)
@@ -130,7 +130,7 @@ class ChannelLanes {
   const Pass& pass_;
   Channels c_;
   Blocks blocks_;
-  std::vector<std::int32_t> steps_;
+  core::ScratchVector<std::int32_t> steps_;
   std::int64_t lanes_, width_, panels_, count_;
   std::int64_t panel_;  // elements: the biases, then the weights
   mutable core::Scratch<T> packed_;
@@ -141,7 +141,7 @@ template <class T>
 void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
                       std::int64_t batch) {
   const Blocks blocks(pass, c.from);
-  const std::vector<std::int32_t> steps = tap_offsets(pass, blocks, c.from);
+  const core::ScratchVector<std::int32_t> steps = tap_offsets(pass, blocks, c.from);
   const std::int64_t count = c.from * pass.taps();
   core::Scratch<T> packed(c.groups * c.to * count + 1, Where::current());
   for (std::int64_t i = 0; i < c.groups * c.to; ++i)

@@ -10,7 +10,6 @@
 // part holds those sums, and the six take the place of the columns' taps.
 #include <algorithm>
 #include <atomic>
-#include <vector>
 
 #include "lib/core/allocator.hpp"
 #include "lib/core/tensor_impl.hpp"
@@ -26,7 +25,7 @@ struct Tap {
 struct PassAxis {
   std::int64_t in = 1, out = 1, kernel = 1;  // sizes of the planes and of the kernel
   std::int64_t count = 1, out_start = 0, out_step = 1, in_step = 1;
-  std::vector<Tap> taps;
+  core::ScratchVector<Tap> taps;
 
   std::int64_t first() const { return taps.empty() ? 0 : taps.front().offset; }
   /// Input places that `results` results in a row read.
@@ -45,7 +44,7 @@ struct Pass {
 };
 
 Pass forward_pass(const core::Window& window);
-std::vector<Pass> transposed_passes(const core::Window& window);
+core::ScratchVector<Pass> transposed_passes(const core::Window& window);
 
 inline constexpr int kProducts = 6;  // of a tile
 /// The results of a tile if minimal filtering serves a pass with that many channels, else 0.
@@ -92,7 +91,7 @@ struct Block {
 };
 
 /// The offsets of `channels` x taps in a block's part of the input, channels outermost.
-std::vector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& blocks, std::int64_t channels);
+core::ScratchVector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& blocks, std::int64_t channels);
 /// The offsets of a block's places in its part of the input; how many they are.
 std::int64_t place_offsets(const Pass& pass, const Blocks& blocks, const Block& block, std::int32_t* offsets);
 

@@ -45,9 +45,9 @@ Pass forward_pass(const core::Window& window) {
   return pass;
 }
 
-std::vector<Pass> transposed_passes(const core::Window& window) {
+core::ScratchVector<Pass> transposed_passes(const core::Window& window) {
   const core::WindowAxis a[] = {axis_of(window, 0), axis_of(window, 1), axis_of(window, 2)};
-  std::vector<Pass> passes;
+  core::ScratchVector<Pass> passes;
   for (std::int64_t i = 0; i < std::min(a[0].stride, a[0].in); ++i)
     for (std::int64_t j = 0; j < std::min(a[1].stride, a[1].in); ++j)
       for (std::int64_t k = 0; k < std::min(a[2].stride, a[2].in); ++k)
@@ -106,15 +106,15 @@ Block::Block(const Pass& pass, const Blocks& blocks, std::int64_t number) {
   }
 }
 
-std::vector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& blocks, std::int64_t channels) {
+core::ScratchVector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& blocks, std::int64_t channels) {
   const PassAxis &d = pass.axis[0], &h = pass.axis[1], &w = pass.axis[2];
-  std::vector<std::int64_t> columns;
+  core::ScratchVector<std::int64_t> columns;
   for (const Tap& tap : w.taps) {
     const std::int64_t column = tap.offset - w.first();
     columns.push_back(column % w.in_step * blocks.phase + column / w.in_step);
   }
   if (blocks.tile != 0) columns.assign(1, 0);
-  std::vector<std::int32_t> offsets;
+  core::ScratchVector<std::int32_t> offsets;
   offsets.reserve(static_cast<std::size_t>(channels * blocks.taps(pass)));
   for (std::int64_t channel = 0; channel < channels; ++channel)
     for (const Tap& depth : d.taps)

@@ -147,7 +147,7 @@ class WeightGradient {
   Channels c_;
   std::int64_t batch_, lanes_, width_, panels_, shares_, slices_, slice_;
   Blocks blocks_;
-  std::vector<std::int32_t> steps_;
+  core::ScratchVector<std::int32_t> steps_;
   std::int64_t rows_;  // channels of a slice x taps
 };
 
@@ -155,7 +155,7 @@ class WeightGradient {
 template <class T>
 void overlap_weights(const Pass& pass, const Channels& c, const T* in, const T* grad, T* dweight, std::int64_t batch) {
   const Blocks blocks(pass, 1);
-  const std::vector<std::int32_t> steps = tap_offsets(pass, blocks, 1);
+  const core::ScratchVector<std::int32_t> steps = tap_offsets(pass, blocks, 1);
   const std::int64_t taps = pass.taps(), pairs = c.groups * c.to * c.from;
   const Tasks all(pairs, static_cast<double>(pairs * taps) * static_cast<double>(batch * pass.results()));
   const std::int64_t input = padded(blocks.input(1) + 4 * simd().of<T>().lanes, 16);

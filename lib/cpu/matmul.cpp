@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/text.hpp"
+#include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/blas.hpp"
@@ -55,6 +56,9 @@ void blas_gemm(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::in
 /// The right operand stays in the first-level cache, or the result in registers and the sums are long.
 bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 4096 || (m <= 64 && n <= 64); }
 
+/// Whether the product is made by our own kernel: also where OpenBLAS, which takes locks, must not be called.
+bool runs_here(std::int64_t m, std::int64_t n, std::int64_t k) { return is_small(m, n, k) || base::in_real_time(); }
+
 /// A sum over many rows that gives a small result: the gradient for weights.
 template <class T>
 bool is_long(std::int64_t m, std::int64_t n, const Matrix<const T>& a) {
@@ -93,7 +97,13 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
     for (std::int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T(0));
     return;
   }
-  if (is_small(m, n, k) && b.column == 1) {
+  if (base::in_real_time() && b.column != 1) {
+    core::Scratch<T> rows(k * n, Where::current());
+    for (std::int64_t p = 0; p < k; ++p)
+      for (std::int64_t j = 0; j < n; ++j) rows[p * n + j] = b.data[p * b.row + j * b.column];
+    return multiply<T>(a, {rows.data(), n, 1}, c, c_row, m, n, k, accumulate);
+  }
+  if (runs_here(m, n, k) && b.column == 1) {
     constexpr std::int64_t kRows = 12;  // a multiple of the kernel's rows
     base::parallel_for((m + kRows - 1) / kRows, kSmallGrain / (kRows * n * k) + 1,
                        [&](std::int64_t begin, std::int64_t end) {
@@ -162,7 +172,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
   if (out.numel() == 0) return;
   const int r = out.rank();
   const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
-  const Tensor left = usable(a, false), right = usable(b, is_small(m, n, k));
+  const Tensor left = usable(a, false), right = usable(b, runs_here(m, n, k));
   const TensorImpl &x = *left.impl(), &y = *right.impl();
   require_blas_sizes("matmul", {m, n, k, x.strides[x.rank() - 2], x.strides[x.rank() - 1], y.strides[y.rank() - 2],
                                 y.strides[y.rank() - 1]});

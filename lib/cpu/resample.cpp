@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numeric>
 #include <span>
-#include <vector>
 
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/along.hpp"
@@ -41,7 +40,7 @@ class Taps {
   /// Who reads each of `places`, in ascending order.
   Taps transposed(std::int64_t places) const {
     Taps result;
-    std::vector<std::size_t> next(static_cast<std::size_t>(places) + 1, 0);
+    core::ScratchVector<std::size_t> next(static_cast<std::size_t>(places) + 1, 0);
     for (const Tap& tap : taps_) ++next[static_cast<std::size_t>(tap.place) + 1];
     std::partial_sum(next.begin(), next.end(), next.begin());
     result.ends_ = next;
@@ -55,8 +54,8 @@ class Taps {
   }
 
  private:
-  std::vector<Tap> taps_;
-  std::vector<std::size_t> ends_ = {0};
+  core::ScratchVector<Tap> taps_;
+  core::ScratchVector<std::size_t> ends_ = {0};
 };
 
 /// x >= 0 rounded down, and up if only roundings keep it below: 3 * (1 / 0.3) is 10.

@@ -1,0 +1,243 @@
+#pragma once
+// The work that work_counts measures: what the rows of the same names in bench/ do, and two plans.
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include <capstan/capstan.hpp>
+#include <capstan/freeze.hpp>
+
+namespace tests {
+
+namespace cs = capstan;
+
+/// Always the same numbers, uniform in [-2, 2).
+inline cs::Tensor values(const cs::Shape& shape, std::uint64_t seed = 1) {
+  cs::Rng rng(seed);
+  return cs::uniform(shape, -2, 2, rng);
+}
+
+/// int64, uniform in [0, high).
+inline cs::Tensor indices(const cs::Shape& shape, std::int64_t high, std::uint64_t seed = 1) {
+  cs::Rng rng(seed);
+  return cs::randint(0, high, shape, rng);
+}
+
+/// What the tape of the last work kept for the replay. Only while it is asked for: asking is work, too.
+struct TapeBytes {
+  bool wanted = false;
+  std::int64_t kept = 0;
+
+  void see(const cs::GradientTape& tape) {
+    if (wanted) kept = tape.bytes_kept();
+  }
+};
+inline TapeBytes tape_bytes;
+
+// --- single operations -------------------------------------------------------------------------------------------
+
+template <std::int64_t kSize>
+struct Add {
+  cs::Tensor a = values({kSize}, 1), b = values({kSize}, 2);
+  cs::Tensor operator()() const { return cs::add(a, b); }
+};
+
+struct Softmax {
+  cs::Tensor x = values({1024, 1024});
+  cs::Tensor operator()() const { return cs::softmax(x, -1); }
+};
+
+/// 32 multiplications of 64 numbers and a sum, recorded, and the gradient.
+struct Chain {
+  cs::Rng rng{1};
+  cs::Tensor x = cs::uniform({64}, 0.9, 1.1, rng), w = cs::uniform({64}, 0.9, 1.1, rng);
+
+  cs::Tensor operator()() const {
+    cs::GradientTape tape;
+    tape.watch(x);
+    cs::Tensor y = x;
+    for (int i = 0; i < 32; ++i) y = y * w;
+    const cs::Tensor total = cs::sum(y);
+    tape_bytes.see(tape);
+    return tape.gradient(total, x);
+  }
+};
+
+/// An operation on three tensors, with the gradients for all of them.
+template <class Operation>
+struct WithGradients {
+  Operation operation;
+  std::vector<cs::Tensor> inputs = operation.inputs();
+  cs::Tensor grad = values(operation(inputs).shape(), 9);
+
+  std::vector<cs::Tensor> operator()() const {
+    cs::GradientTape tape;
+    for (const cs::Tensor& input : inputs) tape.watch(input);
+    const cs::Tensor output = operation(inputs);
+    tape_bytes.see(tape);
+    return tape.gradient(output, inputs, {.output_gradient = grad});
+  }
+};
+
+struct LayerNorm {
+  static std::vector<cs::Tensor> inputs() { return {values({1024, 1024}), values({1024}, 2), values({1024}, 3)}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::layer_norm(in[0], 1, in[1], in[2]); }
+};
+
+struct SmallConvolution {
+  static std::vector<cs::Tensor> inputs() {
+    return {values({2, 64, 14, 14}), values({64, 64, 3, 3}, 2), values({64}, 3)};
+  }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
+    return cs::conv2d(in[0], in[1], in[2], {.padding = 1});
+  }
+};
+
+// --- steps of training: a task is a network and a fixed batch of its data ----------------------------------------
+
+template <class Task>
+cs::Tensor loss_of(Task& task) {
+  return cs::mean(cs::sparse_softmax_cross_entropy(task.logits(), task.labels));
+}
+
+template <class Task>
+struct AdamStep {
+  Task task;
+  cs::optim::Adam adam{cs::nn::parameters(task.net), {.learning_rate = 1e-4}};
+
+  void operator()() {
+    cs::GradientTape tape;
+    const cs::Tensor loss = loss_of(task);
+    tape_bytes.see(tape);
+    adam.apply(tape.gradient(loss, adam.parameters()));
+  }
+};
+
+/// Gradient descent, the gradients clipped by their common norm.
+template <class Task>
+struct ClippedStep {
+  Task task;
+  cs::optim::Sgd sgd{cs::nn::parameters(task.net), {.learning_rate = 0.1}};
+
+  void operator()() {
+    cs::GradientTape tape;
+    const cs::Tensor loss = loss_of(task);
+    tape_bytes.see(tape);
+    sgd.apply(cs::optim::clip_by_global_norm(tape.gradient(loss, sgd.parameters()), 1.25).gradients);
+  }
+};
+
+/// How many ones are among 50 bits: a recurrent layer of 24 units, and a softmax over the 51 answers.
+struct Parity {
+  struct Net {
+    cs::nn::RnnCell cell{1, 24, {.activation = cs::Activation::relu}};
+    cs::nn::Linear out{24, 51};
+  } net;
+  cs::Rng rng{1};
+  cs::Tensor bits = cs::bernoulli({1000, 50, 1}, 0.5, rng);
+  cs::Tensor labels = cs::sum(bits, {1, 2}).to(cs::DType::int64);
+
+  cs::Tensor logits() { return net.out(cs::nn::unroll(net.cell, bits).second.h); }
+};
+
+/// A model of letters: batch 64, 10 steps, 27 letters, 64 units.
+struct Letters {
+  struct Net {
+    cs::nn::Lstm lstm{{.inputs = 27, .hidden = 64}};
+    cs::nn::Linear out{64, 27};
+  } net;
+  cs::Tensor letters = cs::one_hot(indices({64, 10}, 27), 27), labels = indices({64, 10}, 27, 2);
+
+  cs::Tensor logits() { return net.out(net.lstm(letters).outputs); }
+};
+
+/// The same with a cell written by hand: eight products a step.
+struct LettersByHand {
+  struct Gate {
+    cs::Parameter wx{cs::nn::init::glorot_uniform()({27, 64})};
+    cs::Parameter wh{cs::nn::init::glorot_uniform()({64, 64})};
+    cs::Parameter b{cs::zeros({64})};
+
+    cs::Tensor operator()(const cs::Tensor& x, const cs::Tensor& h) const {
+      return cs::linear(x, wx, b) + cs::matmul(h, wh);
+    }
+  };
+  struct Net {
+    Gate input, forget, update, output;
+    cs::nn::Linear out{64, 27};
+  } net;
+  cs::Tensor letters = cs::one_hot(indices({10, 64}, 27), 27), labels = indices({640}, 27, 2);
+
+  cs::Tensor logits() {
+    cs::Tensor h = cs::zeros({64, 64}), c = cs::zeros({64, 64});
+    std::vector<cs::Tensor> outputs;
+    for (const cs::Tensor& x : cs::unstack(letters)) {
+      const cs::Tensor i = cs::sigmoid(net.input(x, h)), f = cs::sigmoid(net.forget(x, h));
+      c = f * c + i * cs::tanh(net.update(x, h));
+      h = cs::sigmoid(net.output(x, h)) * cs::tanh(c);
+      outputs.push_back(h);
+    }
+    return net.out(cs::concat(outputs));
+  }
+};
+
+/// A model of words: batch 20, 20 steps, 10,000 words, two layers of 200 units.
+struct Words {
+  struct Net {
+    cs::nn::Embedding words{10000, 200};
+    cs::nn::Lstm lstm{{.inputs = 200, .hidden = 200, .layers = 2}};
+    cs::nn::Linear out{200, 10000};
+  } net;
+  cs::Tensor text = indices({20, 20}, 10000, 1), labels = indices({20, 20}, 10000, 2);
+
+  cs::Tensor logits() { return net.out(net.lstm(net.words(text)).outputs); }
+};
+
+/// A translator: batch 64, 24 and 13 steps, two layers of 50 units each.
+struct Translation {
+  struct Net {
+    cs::nn::Embedding source{30, 30}, target{30, 30};
+    cs::nn::Lstm encoder{{.inputs = 30, .hidden = 50, .layers = 2}};
+    cs::nn::Lstm decoder{{.inputs = 30, .hidden = 50, .layers = 2}};
+    cs::nn::Linear out{50, 30};
+  } net;
+  cs::Tensor from = indices({64, 24}, 30, 1), to = indices({64, 13}, 30, 2), labels = indices({64, 13}, 30, 3);
+
+  cs::Tensor logits() {
+    const auto [read, state] = net.encoder(net.source(from));
+    return net.out(net.decoder(net.target(to), {.initial_state = state}).outputs);
+  }
+};
+
+/// Two convolutions and two dense layers, as for MNIST: 50 images.
+struct Digits {
+  struct Net {
+    cs::nn::Conv2d conv1{{.in = 1, .out = 32, .kernel = 5, .padding = cs::nn::same}};
+    cs::nn::Conv2d conv2{{.in = 32, .out = 64, .kernel = 5, .padding = cs::nn::same}};
+    cs::nn::Linear fc1{7 * 7 * 64, 1024}, fc2{1024, 10};
+    cs::nn::Dropout drop{{.keep = 0.5}};
+  } net;
+  cs::Tensor images = values({50, 1, 28, 28});
+  cs::Tensor labels = cs::remainder(cs::arange(50), 10);
+
+  cs::Tensor logits() {
+    cs::Tensor h = cs::max_pool2d(cs::relu(net.conv1(images)), 2);
+    h = cs::max_pool2d(cs::relu(net.conv2(h)), 2);
+    return net.fc2(net.drop(cs::relu(net.fc1(cs::flatten(h, 1)))));
+  }
+};
+
+// --- plans: one sample a run, on the state that the run before left ----------------------------------------------
+
+template <class Cell, std::int64_t kUnits>
+struct PlannedStep {
+  cs::Plan plan = cs::freeze(Cell(1, kUnits), {{1, 1}});
+
+  float operator()() {
+    plan.input<float>()[0] = 0.5f;
+    plan.run();
+    return plan.output<float>()[0];
+  }
+};
+
+}  // namespace tests
