@@ -1,6 +1,8 @@
-// Training steps on a GPU, as they are written and as recorded steps. The models are those of capstan_layers.cpp and
-// capstan_recurrent.cpp.
+// Training steps on a GPU, as they are written and as recorded steps, and one step of a tiny cell. The models are those
+// of capstan_layers.cpp, capstan_training.cpp and capstan_recurrent.cpp.
+#include <array>
 #include <memory>
+#include <tuple>
 
 #include "bench/cuda_rows.hpp"
 
@@ -12,13 +14,91 @@ namespace {
 using cs::Tensor;
 using Tensors = std::vector<Tensor>;
 
-template <class Net>
-Net on_gpu(Net net) {
-  cs::nn::move_to(net, kDevice);
-  return net;
+/// A step on a fixed batch; the gradients are clipped by their common norm if there is a limit for it.
+template <class Optimizer, class Net, std::size_t kInputs>
+struct Step {
+  Net net;
+  Optimizer optimizer;
+  double limit;
+  Tensor labels;
+  std::array<Tensor, kInputs> inputs;
+
+  template <class Options>
+  Step(Net model, const Options& options, double norm, const Tensor& out, const std::array<Tensor, kInputs>& in)
+      : net(on_gpu(std::move(model))),
+        optimizer(cs::nn::parameters(net), options),
+        limit(norm),
+        labels(out),
+        inputs(in) {}
+
+  template <class... Inputs>
+  Tensor operator()(const Tensor& out, const Inputs&... in) {
+    cs::GradientTape tape;
+    const Tensor loss = cs::mean(cs::sparse_softmax_cross_entropy(net(in...), out));
+    Tensors gradients = tape.gradient(loss, optimizer.parameters());
+    if (limit > 0) gradients = cs::optim::clip_by_global_norm(std::move(gradients), limit).gradients;
+    optimizer.apply(gradients);
+    return loss;
+  }
+  /// Calls a function of labels and inputs with the batch.
+  template <class Function>
+  void run(Function& function) const {
+    std::apply([&](const auto&... in) { function(labels, in...); }, inputs);
+  }
+};
+
+template <class Net, class... Inputs>
+auto adam_step(Net net, double rate, const Tensor& labels, const Inputs&... inputs) {
+  using Made = Step<cs::optim::Adam, Net, sizeof...(Inputs)>;
+  return std::make_shared<Made>(std::move(net), cs::optim::AdamOptions{.learning_rate = rate}, 0, labels,
+                                std::array{inputs...});
 }
 
-// --- MNIST: two convolutions and two dense layers, batch 50, Adam ------------------------------------------------
+template <class Net>
+auto clipped_step(Net net, double limit, const Tensor& labels, const Tensor& inputs) {
+  return std::make_shared<Step<cs::optim::Sgd, Net, 1>>(std::move(net), cs::optim::SgdOptions{.learning_rate = 0.1},
+                                                        limit, labels, std::array{inputs});
+}
+
+/// The rows of the name, and those of name_captured. `make(sizes)` is a shared Step.
+template <class Make>
+void step_rows(Bench& bench, const std::string& name, const Growing& workload, Make make) {
+  each_size(name, workload, [&](const std::string& row, const Sizes& sizes) {
+    bench.row(row, {}, [&] { return [step = make(sizes)] { step->run(*step); }; });
+  });
+  each_size(name + "_captured", workload, [&](const std::string& row, const Sizes& sizes) {
+    bench.row(row, {}, [&] {
+      const auto step = make(sizes);
+      const auto function = [step](const auto&... tensors) { return (*step)(tensors...); };
+      using Captured = decltype(cs::cuda::capture(function, kDevice));
+      const std::shared_ptr<Captured> captured(new Captured(cs::cuda::capture(function, kDevice)));
+      return [step, captured] { step->run(*captured); };
+    });
+  });
+}
+
+// --- parity: how many ones are among some bits; Adam -------------------------------------------------------------
+
+struct ParityNet {
+  cs::nn::RnnCell cell;
+  cs::nn::Linear out;
+  CAPSTAN_FIELDS(cell, out);
+
+  ParityNet(std::int64_t units, std::int64_t classes)
+      : cell(1, units, {.activation = cs::Activation::relu}), out(units, classes) {}
+  Tensor operator()(const Tensor& bits) { return out(cs::nn::unroll(cell, bits).second.h); }  // [batch, steps, 1]
+};
+
+void parity_rows(Bench& bench) {
+  step_rows(bench, "parity_step", kParity, [](const Sizes& sizes) {
+    cs::Rng rng(1);
+    const Tensor bits = cs::bernoulli({sizes.batch, sizes.steps, 1}, 0.5, rng, {.device = kDevice});
+    const Tensor counts = cs::sum(bits, {1, 2}).to(cs::DType::int64);
+    return adam_step(ParityNet(sizes.width, sizes.steps + 1), 1e-3, counts, bits);
+  });
+}
+
+// --- MNIST: two convolutions and two dense layers; Adam ----------------------------------------------------------
 
 struct Cnn {
   cs::nn::Conv2d conv1{{.in = 1, .out = 32, .kernel = 5, .padding = cs::nn::same}};
@@ -33,116 +113,161 @@ struct Cnn {
   }
 };
 
-struct CnnStep {
-  Cnn net = on_gpu(Cnn{});
-  cs::optim::Adam adam{cs::nn::parameters(net), {.learning_rate = 1e-4}};
-  Tensor inputs = values({50, 1, 28, 28}), labels = cs::remainder(cs::arange(50), 10).to(kDevice);
-
-  Tensor operator()(const Tensor& images, const Tensor& digits) {
-    cs::GradientTape tape;
-    const Tensor loss = cs::mean(cs::sparse_softmax_cross_entropy(net(images), digits));
-    adam.apply(tape.gradient(loss, adam.parameters()));
-    return loss;
-  }
-};
-
-// --- recurrent models: gradient descent, the gradients clipped by their common norm ------------------------------
-
-/// optim::clip_by_global_norm without asking for the norm on the host, which a recorded step cannot.
-Tensors clipped_on_device(Tensors gradients, double limit) {
-  Tensor total;
-  for (const Tensor& gradient : gradients) {
-    const Tensor squares = cs::sum(cs::square(gradient));
-    total = total.defined() ? total + squares : squares;
-  }
-  const Tensor factor = cs::minimum(limit / cs::sqrt(total), 1);
-  for (Tensor& gradient : gradients) gradient = gradient * factor;
-  return gradients;
+void image_rows(Bench& bench) {
+  step_rows(bench, "mnist_cnn", along_batch(50, 10, 1000), [](const Sizes& sizes) {
+    const Tensor digits = cs::remainder(cs::arange(sizes.batch), 10).to(kDevice);
+    return adam_step(Cnn(), 1e-4, digits, values({sizes.batch, 1, 28, 28}));
+  });
 }
 
-/// A step on a fixed batch. Model has kLimit, and functions inputs() and labels().
-template <class Model, bool kRecorded>
-struct ClippedStep {
-  Model net = on_gpu(Model{});
-  cs::optim::Sgd sgd{cs::nn::parameters(net), {.learning_rate = 0.1}};
-  Tensor inputs = Model::inputs(), labels = Model::labels();
+// --- letters: gradient descent, the gradients clipped ------------------------------------------------------------
 
-  Tensor operator()(const Tensor& in, const Tensor& out) {
-    cs::GradientTape tape;
-    const Tensor loss = cs::mean(cs::sparse_softmax_cross_entropy(net(in), out));
-    Tensors gradients = tape.gradient(loss, sgd.parameters());
-    if constexpr (kRecorded) sgd.apply(clipped_on_device(std::move(gradients), Model::kLimit));
-    else sgd.apply(cs::optim::clip_by_global_norm(std::move(gradients), Model::kLimit).gradients);
-    return loss;
-  }
-};
+constexpr std::int64_t kAlphabet = 27;
 
-/// Letters: batch 64, 10 steps, 27 letters, 64 units.
 struct LetterNet {
-  static constexpr double kLimit = 1.25;
-  cs::nn::Lstm lstm{{.inputs = 27, .hidden = 64}};
-  cs::nn::Linear out{64, 27};
+  cs::nn::Lstm lstm;
+  cs::nn::Linear out;
+  CAPSTAN_FIELDS(lstm, out);
 
-  static Tensor inputs() { return cs::one_hot(indices({64, 10}, 27), 27); }
-  static Tensor labels() { return indices({64, 10}, 27, 2); }
+  explicit LetterNet(std::int64_t units) : lstm({.inputs = kAlphabet, .hidden = units}), out(units, kAlphabet) {}
   Tensor operator()(const Tensor& letters) {  // [batch, steps, letters]
     auto [outputs, last] = lstm(letters);
     return out(outputs);
   }
 };
 
-/// Words: batch 20, two layers, 10,000 words.
-template <std::int64_t kSize, std::int64_t kSteps>
-struct WordNet {
-  static constexpr double kLimit = 5;
-  static constexpr std::int64_t kWords = 10000;
-  cs::nn::Embedding words{kWords, kSize};
-  cs::nn::Lstm lstm{{.inputs = kSize, .hidden = kSize, .layers = 2}};
-  cs::nn::Linear out{kSize, kWords};
+/// x @ wx + h @ wh + b
+struct Gate {
+  cs::Parameter wx, wh, b;
+  CAPSTAN_FIELDS(wx, wh, b);
 
-  static Tensor inputs() { return indices({20, kSteps}, kWords, 1); }
-  static Tensor labels() { return indices({20, kSteps}, kWords, 2); }
+  explicit Gate(std::int64_t units)
+      : wx(cs::nn::init::glorot_uniform()({kAlphabet, units})),
+        wh(cs::nn::init::glorot_uniform()({units, units})),
+        b(cs::zeros({units})) {}
+  Tensor operator()(const Tensor& x, const Tensor& h) const { return cs::linear(x, wx, b) + cs::matmul(h, wh); }
+};
+
+/// The same with a cell written by hand: eight products a step.
+struct LetterCell {
+  Gate input, forget, update, output;
+  cs::nn::Linear out;
+  CAPSTAN_FIELDS(input, forget, update, output, out);
+
+  explicit LetterCell(std::int64_t units)
+      : input(units), forget(units), update(units), output(units), out(units, kAlphabet) {}
+  Tensor operator()(const Tensor& letters) const {  // [steps, batch, letters]
+    const cs::Shape shape{letters.size(1), out.weight.size(0)};
+    Tensor h = cs::zeros(shape, {.device = kDevice}), c = cs::zeros(shape, {.device = kDevice});
+    Tensors outputs;
+    for (const Tensor& x : cs::unstack(letters)) {
+      const Tensor i = cs::sigmoid(input(x, h)), f = cs::sigmoid(forget(x, h));
+      c = f * c + i * cs::tanh(update(x, h));
+      h = cs::sigmoid(output(x, h)) * cs::tanh(c);
+      outputs.push_back(h);
+    }
+    return out(cs::concat(outputs));
+  }
+};
+
+void letter_rows(Bench& bench) {
+  step_rows(bench, "char_lstm", kLetters, [](const Sizes& sizes) {
+    const cs::Shape shape{sizes.batch, sizes.steps};
+    return clipped_step(LetterNet(sizes.width), 1.25, indices(shape, kAlphabet, 2),
+                        cs::one_hot(indices(shape, kAlphabet), kAlphabet));
+  });
+  step_rows(bench, "char_lstm_cell", kLetterCell, [](const Sizes& sizes) {
+    const cs::Shape shape{sizes.steps, sizes.batch};
+    return clipped_step(LetterCell(sizes.width), 1.25, indices({shape.numel()}, kAlphabet, 2),
+                        cs::one_hot(indices(shape, kAlphabet), kAlphabet));
+  });
+}
+
+// --- words: two layers, 10,000 words; gradient descent, the gradients clipped ------------------------------------
+
+constexpr std::int64_t kWords = 10000;
+
+struct WordNet {
+  cs::nn::Embedding words;
+  cs::nn::Lstm lstm;
+  cs::nn::Linear out;
+  CAPSTAN_FIELDS(words, lstm, out);
+
+  explicit WordNet(std::int64_t units)
+      : words(kWords, units), lstm({.inputs = units, .hidden = units, .layers = 2}), out(units, kWords) {}
   Tensor operator()(const Tensor& text) {  // [batch, steps]
     auto [outputs, last] = lstm(words(text));
     return out(outputs);
   }
 };
 
-// --- rows --------------------------------------------------------------------------------------------------------
+void word_rows(Bench& bench) {
+  const auto make = [](const Sizes& sizes) {
+    const cs::Shape shape{sizes.batch, sizes.steps};
+    return clipped_step(WordNet(sizes.width), 5, indices(shape, kWords, 2), indices(shape, kWords, 1));
+  };
+  step_rows(bench, "ptb_small", kSmallWords, make);
+  step_rows(bench, "ptb_medium", kMediumWords, make);
+}
 
-template <class Step>
-void eager_row(Bench& bench, const std::string& name) {
-  bench.row(name, {}, [] {
-    const auto step = std::make_shared<Step>();
-    return [step] { (*step)(step->inputs, step->labels); };
+// --- a translator: 24 and 13 steps, two layers each; Adam --------------------------------------------------------
+
+struct Translator {
+  static constexpr std::int64_t kTokens = 30, kSize = 30;
+  cs::nn::Embedding source{kTokens, kSize}, target{kTokens, kSize};
+  cs::nn::Lstm encoder, decoder;
+  cs::nn::Linear out;
+  CAPSTAN_FIELDS(source, target, encoder, decoder, out);
+
+  explicit Translator(std::int64_t units)
+      : encoder({.inputs = kSize, .hidden = units, .layers = 2}),
+        decoder({.inputs = kSize, .hidden = units, .layers = 2}),
+        out(units, kTokens) {}
+  Tensor operator()(const Tensor& from, const Tensor& to) {
+    auto [read, state] = encoder(source(from));
+    auto [written, last] = decoder(target(to), {.initial_state = state});
+    return out(written);
+  }
+};
+
+void translator_rows(Bench& bench) {
+  step_rows(bench, "seq2seq_step", kTranslator, [](const Sizes& sizes) {
+    const cs::Shape read{sizes.batch, 24}, written{sizes.batch, 13};
+    constexpr std::int64_t kTokens = Translator::kTokens;
+    return adam_step(Translator(sizes.width), 1e-3, indices(written, kTokens, 3), indices(read, kTokens, 1),
+                     indices(written, kTokens, 2));
   });
 }
 
-template <class Step>
-void captured_row(Bench& bench, const std::string& name) {
-  bench.row(name + "_captured", {}, [] {
-    const auto step = std::make_shared<Step>();
-    const auto run = [step](const Tensor& in, const Tensor& out) { return (*step)(in, out); };
-    using Captured = decltype(cs::cuda::capture(run, kDevice));
-    const std::shared_ptr<Captured> captured(new Captured(cs::cuda::capture(run, kDevice)));
-    return [step, captured] { (*captured)(step->inputs, step->labels); };
-  });
-}
+// --- one step of a few units for one sample, on the state that the step before left ------------------------------
 
-template <class Model>
-void clipped_rows(Bench& bench, const std::string& name) {
-  eager_row<ClippedStep<Model, false>>(bench, name);
-  captured_row<ClippedStep<Model, true>>(bench, name);
+struct TinyStep {
+  cs::nn::LstmCell cell;
+  cs::nn::LstmCell::State state;
+  Tensor x = values({1, 1});
+
+  explicit TinyStep(std::int64_t units) : cell(on_gpu(cs::nn::LstmCell(1, units))), state(cell.zero_state(1)) {}
+  void operator()() { state = cell(x, state).second; }
+};
+
+void tiny_rows(Bench& bench) {
+  each_size("lstm4_one_sample", kTinyCell, [&](const std::string& row, const Sizes& sizes) {
+    bench.row(row, {}, [&] {
+      const auto step = std::make_shared<TinyStep>(sizes.width);
+      return [step] { (*step)(); };
+    });
+  });
 }
 
 }  // namespace
 
 void training_rows(Bench& bench) {
-  eager_row<CnnStep>(bench, "mnist_cnn");
-  captured_row<CnnStep>(bench, "mnist_cnn");
-  clipped_rows<LetterNet>(bench, "char_lstm");
-  clipped_rows<WordNet<200, 20>>(bench, "ptb_small");
-  clipped_rows<WordNet<650, 35>>(bench, "ptb_medium");
+  parity_rows(bench);
+  image_rows(bench);
+  letter_rows(bench);
+  word_rows(bench);
+  translator_rows(bench);
+  tiny_rows(bench);
 }
 
 }  // namespace bench

@@ -1,6 +1,10 @@
 // Layers, forward alone and with their gradients, and the training step of a convolutional network.
 #include <capstan/capstan.hpp>
 
+#include <string>
+#include <vector>
+
+#include "bench/capstan_values.hpp"
 #include "bench/rows.hpp"
 
 namespace cs = capstan;
@@ -9,24 +13,22 @@ namespace bench {
 namespace {
 
 using Tensors = std::vector<cs::Tensor>;
+using Shapes = std::vector<cs::Shape>;
 
-/// Always the same numbers, uniform in [-2, 2).
-cs::Tensor values(const cs::Shape& shape, std::uint64_t seed = 1) {
-  cs::Rng rng(seed);
-  return cs::uniform(shape, -2, 2, rng);
-}
-
-/// The row name_forward, not recorded, and the row of the name with the gradients for all inputs.
-template <class Function>
-void layer_rows(const std::string& name, std::vector<cs::Shape> shapes, Function function) {
-  const auto make = [shapes] {
+/// The row name_forward, not recorded, and the row of the name with the gradients for all inputs, which grows.
+/// `shapes_of(sizes)` are the shapes of the inputs.
+template <class ShapesOf, class Function>
+void layer_rows(const std::string& name, const Growing& workload, ShapesOf shapes_of, Function function) {
+  const auto make = [shapes_of](const Sizes& sizes) {
     Tensors inputs;
-    for (const cs::Shape& shape : shapes) inputs.push_back(values(shape, inputs.size() + 1));
+    for (const cs::Shape& shape : shapes_of(sizes)) inputs.push_back(values(shape, inputs.size() + 1));
     return inputs;
   };
-  const auto forward = [make, function] { return [inputs = make(), function] { return function(inputs); }; };
-  const auto both = [make, function] {
-    Tensors inputs = make();
+  const auto forward = [make, function](const Sizes& sizes) {
+    return [inputs = make(sizes), function] { return function(inputs); };
+  };
+  const auto both = [make, function](const Sizes& sizes) {
+    Tensors inputs = make(sizes);
     const cs::Tensor grad = values(function(inputs).shape(), 9);
     return [inputs, grad, function] {
       cs::GradientTape tape;
@@ -34,37 +36,73 @@ void layer_rows(const std::string& name, std::vector<cs::Shape> shapes, Function
       return tape.gradient(function(inputs), inputs, {.output_gradient = grad});
     };
   };
-  row(name + "_forward", forward);
-  row_by_threads(name + "_forward", forward);
-  row(name, both);
-  row_by_threads(name, both);
+  growing_rows(name + "_forward", without_growth(workload), forward);
+  growing_rows(name, workload, both);
+}
+
+/// At these shapes alone.
+template <class Function>
+void layer_rows(const std::string& name, const Shapes& shapes, Function function) {
+  layer_rows(
+      name, Growing{}, [shapes](const Sizes&) { return shapes; }, function);
 }
 
 void convolution_rows() {
-  layer_rows("conv3x3_64", {{32, 64, 56, 56}, {64, 64, 3, 3}, {64}},
-             [](const Tensors& in) { return cs::conv2d(in[0], in[1], in[2], {.padding = 1}); });
-  layer_rows("conv5x5", {{50, 32, 28, 28}, {64, 32, 5, 5}, {64}},
-             [](const Tensors& in) { return cs::conv2d(in[0], in[1], in[2], {.padding = cs::nn::same}); });
-  layer_rows("depthwise", {{16, 128, 56, 56}, {128, 1, 3, 3}, {128}},
-             [](const Tensors& in) { return cs::depthwise_conv2d(in[0], in[1], in[2], {.padding = 1}); });
+  layer_rows(
+      "conv3x3_64", kConv3x3,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, sizes.width, 56, 56}, {sizes.width, sizes.width, 3, 3}, {sizes.width}};
+      },
+      [](const Tensors& in) { return cs::conv2d(in[0], in[1], in[2], {.padding = 1}); });
+  layer_rows(
+      "conv5x5", kConv5x5,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 32, 28, 28}, {64, 32, 5, 5}, {64}};
+      },
+      [](const Tensors& in) { return cs::conv2d(in[0], in[1], in[2], {.padding = cs::nn::same}); });
+  layer_rows(
+      "depthwise", kDepthwise,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 128, 56, 56}, {128, 1, 3, 3}, {128}};
+      },
+      [](const Tensors& in) { return cs::depthwise_conv2d(in[0], in[1], in[2], {.padding = 1}); });
+  layer_rows(
+      "max_pool2d", kMaxPool,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 28, 28}};
+      },
+      [](const Tensors& in) { return cs::max_pool2d(in[0], 2); });
 }
 
-void other_layer_rows() {
-  layer_rows("max_pool2d", {{50, 64, 28, 28}}, [](const Tensors& in) { return cs::max_pool2d(in[0], 2); });
-
+void normalization_rows() {
   const auto layer_norm = [](const Tensors& in) { return cs::layer_norm(in[0], 1, in[1], in[2]); };
-  layer_rows("layer_norm", {{1024, 1024}, {1024}, {1024}}, layer_norm);
+  layer_rows(
+      "layer_norm", kLayerNorm,
+      [](const Sizes& sizes) {
+        return Shapes{{1024, sizes.width}, {sizes.width}, {sizes.width}};
+      },
+      layer_norm);
   layer_rows("layer_norm_images", {{32, 64, 56, 56}, {56}, {56}}, layer_norm);
   const auto batch_norm = [](const Tensors& in) { return cs::batch_norm_training(in[0], in[1], in[2]).output; };
-  layer_rows("batch_norm", {{1024, 1024}, {1024}, {1024}}, batch_norm);
+  layer_rows(
+      "batch_norm", kBatchNorm,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 1024}, {1024}, {1024}};
+      },
+      batch_norm);
   layer_rows("batch_norm_images", {{32, 64, 56, 56}, {64}, {64}}, batch_norm);
   const auto softmax = [](const Tensors& in) { return cs::softmax(in[0]); };
   layer_rows("softmax_layer", {{1024, 1024}}, softmax);
   layer_rows("softmax_images", {{32, 64, 56, 56}}, softmax);
+}
 
-  const cs::Shape heads = {8, 8, 128, 64};
-  layer_rows("attention", {heads, heads, heads},
-             [](const Tensors& in) { return cs::scaled_dot_product_attention(in[0], in[1], in[2]); });
+void attention_rows() {
+  layer_rows(
+      "attention", kAttention,
+      [](const Sizes& sizes) {
+        return Shapes(3, cs::Shape{sizes.batch, 8, sizes.steps, 64});
+      },
+      [](const Tensors& in) { return cs::scaled_dot_product_attention(in[0], in[1], in[2]); });
   layer_rows("attention_layer", {{8, 128, 512}, {512, 1536}, {512, 512}}, [](const Tensors& in) {
     const auto parts = cs::split(cs::matmul(in[0], in[1]), 3, -1);
     const auto heads_of = [](const cs::Tensor& x) { return cs::transpose(cs::reshape(x, {8, 128, 8, 64}), 1, 2); };
@@ -74,17 +112,17 @@ void other_layer_rows() {
   });
 }
 
-/// One step of Adam over 20 parameters of a million numbers.
-struct Adam20m {
+/// One step of Adam over 20 parameters, of a million numbers each at the base's size.
+struct AdamOf20 {
   Tensors parameters, gradients;
   cs::optim::Adam adam;
 
-  static Tensors make(std::uint64_t seed) {
+  static Tensors make(const Sizes& sizes, std::uint64_t seed) {
     Tensors list;
-    for (std::uint64_t i = 0; i < 20; ++i) list.push_back(values({1000000}, seed + i));
+    for (std::uint64_t i = 0; i < 20; ++i) list.push_back(values({sizes.size / 20}, seed + i));
     return list;
   }
-  Adam20m() : parameters(make(1)), gradients(make(30)), adam(parameters) {}
+  explicit AdamOf20(const Sizes& sizes) : parameters(make(sizes, 1)), gradients(make(sizes, 30)), adam(parameters) {}
   void operator()() { adam.apply(gradients); }
 };
 
@@ -102,12 +140,13 @@ struct Cnn {
   }
 };
 
-/// One step of Adam on 50 images.
+/// One step of Adam on a batch of images.
 struct CnnStep {
-  Cnn net;
+  Sizes sizes;
+  Cnn net{};
   cs::optim::Adam adam{cs::nn::parameters(net), {.learning_rate = 1e-4}};
-  cs::Tensor images = values({50, 1, 28, 28});
-  cs::Tensor labels = cs::remainder(cs::arange(50), 10);
+  cs::Tensor images = values({sizes.batch, 1, 28, 28});
+  cs::Tensor labels = cs::remainder(cs::arange(sizes.batch), 10);
 
   void operator()() {
     cs::GradientTape tape;
@@ -120,11 +159,10 @@ struct CnnStep {
 
 void layer_rows() {
   convolution_rows();
-  other_layer_rows();
-  row("adam_20m", [] { return Adam20m(); });
-  row_by_threads("adam_20m", [] { return Adam20m(); });
-  row("mnist_cnn_step", [] { return CnnStep(); });
-  row_by_threads("mnist_cnn_step", [] { return CnnStep(); });
+  normalization_rows();
+  attention_rows();
+  growing_rows("adam_20m", kAdam, [](const Sizes& sizes) { return AdamOf20(sizes); });
+  growing_rows("mnist_cnn_step", kCnn, [](const Sizes& sizes) { return CnnStep{sizes}; });
 }
 
 }  // namespace bench

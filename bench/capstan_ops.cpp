@@ -1,6 +1,7 @@
 // Single operations, not recorded.
 #include <capstan/capstan.hpp>
 
+#include "bench/capstan_values.hpp"
 #include "bench/rows.hpp"
 
 namespace cs = capstan;
@@ -8,38 +9,48 @@ namespace cs = capstan;
 namespace bench {
 namespace {
 
-/// Always the same numbers, uniform in [-2, 2).
-cs::Tensor values(const cs::Shape& shape, std::uint64_t seed = 1) {
-  cs::Rng rng(seed);
-  return cs::uniform(shape, -2, 2, rng);
-}
+cs::Tensor square(const Sizes& sizes, std::uint64_t seed = 1) { return values({sizes.size, sizes.size}, seed); }
 
-void matmul_rows(std::int64_t n) {
-  row_by_threads("matmul_" + std::to_string(n), [n] {
-    return [a = values({n, n}, 1), b = values({n, n}, 2)] { return cs::matmul(a, b); };
+void elementwise_rows() {
+  row("add_1", [] { return [a = values({1}, 1), b = values({1}, 2)] { return cs::add(a, b); }; });
+  growing_row("add_64", kAdd, [](const Sizes& sizes) {
+    return [a = values({sizes.size}, 1), b = values({sizes.size}, 2)] { return cs::add(a, b); };
   });
+  growing_by_threads("exp", kElementwise,
+                     [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::exp(x); }; });
+  growing_by_threads("tanh", kElementwise,
+                     [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::tanh(x); }; });
+  growing_by_threads("sigmoid", kElementwise,
+                     [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::sigmoid(x); }; });
 }
 
-/// int64, uniform in [0, high).
-cs::Tensor indices(const cs::Shape& shape, std::int64_t high) {
-  cs::Rng rng(3);
-  return cs::randint(0, high, shape, rng);
+void square_rows() {
+  growing_by_threads("softmax", kSoftmax, [](const Sizes& sizes) {
+    return [x = values({1024, sizes.width})] { return cs::softmax(x, -1); };
+  });
+  growing_by_threads("sum_axis0", kSquare,
+                     [](const Sizes& sizes) { return [x = square(sizes)] { return cs::sum(x, 0); }; });
+  growing_by_threads("sum_axis1", kSquare,
+                     [](const Sizes& sizes) { return [x = square(sizes)] { return cs::sum(x, 1); }; });
+  growing_by_threads("sum_all", kSquare, [](const Sizes& sizes) { return [x = square(sizes)] { return cs::sum(x); }; });
+  growing_by_threads("transposed_copy", kSquare,
+                     [](const Sizes& sizes) { return [x = square(sizes)] { return cs::transpose(x).contiguous(); }; });
 }
 
 void index_rows() {
   row_by_threads("gather_rows", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000)] { return cs::gather(x, i); };
+    return [x = values({50000, 128}), i = indices({10000}, 50000, 3)] { return cs::gather(x, i); };
   });
   row_by_threads("gather_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024)] { return cs::take_along_axis(x, i, 1); };
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3)] { return cs::take_along_axis(x, i, 1); };
   });
   row_by_threads("scatter_add_rows", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000), y = values({10000, 128}, 2)] {
+    return [x = values({50000, 128}), i = indices({10000}, 50000, 3), y = values({10000, 128}, 2)] {
       return cs::index_add(x, {i}, y);
     };
   });
   row_by_threads("scatter_add_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024), y = values({1024, 1024}, 2)] {
+    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3), y = values({1024, 1024}, 2)] {
       return cs::scatter_add(x, i, y, 1);
     };
   });
@@ -62,6 +73,12 @@ void order_rows() {
 }
 
 void product_rows() {
+  const auto matmul = [](const Sizes& sizes) {
+    return
+        [a = values({sizes.size, sizes.size}, 1), b = values({sizes.size, sizes.size}, 2)] { return cs::matmul(a, b); };
+  };
+  row_by_threads("matmul_256", [matmul] { return matmul({0, 0, 0, 256}); });
+  growing_by_threads("matmul_1024", kProduct, matmul);
   row_by_threads("batched_matmul_32", [] {
     return [a = values({256, 32, 32}, 1), b = values({256, 32, 32}, 2)] { return cs::matmul(a, b); };
   });
@@ -86,23 +103,8 @@ void product_rows() {
 }  // namespace
 
 void op_rows() {
-  row("add_1", [] { return [a = values({1}, 1), b = values({1}, 2)] { return cs::add(a, b); }; });
-  row("add_64", [] { return [a = values({64}, 1), b = values({64}, 2)] { return cs::add(a, b); }; });
-
-  matmul_rows(256);
-  matmul_rows(1024);
-
-  row_by_threads("exp", [] { return [x = values({1 << 20})] { return cs::exp(x); }; });
-  row_by_threads("tanh", [] { return [x = values({1 << 20})] { return cs::tanh(x); }; });
-  row_by_threads("sigmoid", [] { return [x = values({1 << 20})] { return cs::sigmoid(x); }; });
-
-  row_by_threads("softmax", [] { return [x = values({1024, 1024})] { return cs::softmax(x, -1); }; });
-  row_by_threads("sum_axis0", [] { return [x = values({1024, 1024})] { return cs::sum(x, 0); }; });
-  row_by_threads("sum_axis1", [] { return [x = values({1024, 1024})] { return cs::sum(x, 1); }; });
-  row_by_threads("sum_all", [] { return [x = values({1024, 1024})] { return cs::sum(x); }; });
-  row_by_threads("transposed_copy", [] {
-    return [x = values({1024, 1024})] { return cs::transpose(x).contiguous(); };
-  });
+  elementwise_rows();
+  square_rows();
   index_rows();
   order_rows();
   product_rows();

@@ -2,9 +2,11 @@
 // with their gradients, and one step of a tiny cell.
 #include <capstan/capstan.hpp>
 
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/capstan_values.hpp"
 #include "bench/rows.hpp"
 
 namespace cs = capstan;
@@ -13,18 +15,6 @@ namespace bench {
 namespace {
 
 constexpr double kRate = 0.1;  // the batch is fixed: at this rate nothing grows or dies out
-
-/// Always the same numbers, uniform in [-2, 2).
-cs::Tensor values(const cs::Shape& shape, std::uint64_t seed = 1) {
-  cs::Rng rng(seed);
-  return cs::uniform(shape, -2, 2, rng);
-}
-
-/// int64, uniform in [0, high).
-cs::Tensor indices(const cs::Shape& shape, std::int64_t high, std::uint64_t seed = 1) {
-  cs::Rng rng(seed);
-  return cs::randint(0, high, shape, rng);
-}
 
 /// A step of gradient descent on a fixed batch, the gradients clipped by their common norm.
 template <class Net>
@@ -48,19 +38,14 @@ struct ClippedStep {
   }
 };
 
-template <class Prepare>
-void both_rows(const std::string& name, Prepare prepare) {
-  row(name, prepare);
-  row_by_threads(name, prepare);
-}
+// --- the model of letters: 27 letters ----------------------------------------------------------------------------
 
-// --- the model of letters: batch 64, 10 steps, 27 letters, 64 units ----------------------------------------------
-
-constexpr std::int64_t kBatch = 64, kSteps = 10, kLetters = 27, kUnits = 64;
+constexpr std::int64_t kAlphabet = 27;
 
 struct LetterLayer {
-  cs::nn::Lstm lstm{{.inputs = kLetters, .hidden = kUnits}};
-  cs::nn::Linear out{kUnits, kLetters};
+  Sizes sizes;
+  cs::nn::Lstm lstm{{.inputs = kAlphabet, .hidden = sizes.width}};
+  cs::nn::Linear out{sizes.width, kAlphabet};
 
   cs::Tensor operator()(const cs::Tensor& letters) {  // [batch, steps, letters]
     auto [outputs, last] = lstm(letters);
@@ -70,9 +55,10 @@ struct LetterLayer {
 
 /// x @ wx + h @ wh + b
 struct Gate {
-  cs::Parameter wx{cs::nn::init::glorot_uniform()({kLetters, kUnits})};
-  cs::Parameter wh{cs::nn::init::glorot_uniform()({kUnits, kUnits})};
-  cs::Parameter b{cs::zeros({kUnits})};
+  Sizes sizes;
+  cs::Parameter wx{cs::nn::init::glorot_uniform()({kAlphabet, sizes.width})};
+  cs::Parameter wh{cs::nn::init::glorot_uniform()({sizes.width, sizes.width})};
+  cs::Parameter b{cs::zeros({sizes.width})};
 
   cs::Tensor operator()(const cs::Tensor& x, const cs::Tensor& h) const {
     return cs::linear(x, wx, b) + cs::matmul(h, wh);
@@ -81,11 +67,12 @@ struct Gate {
 
 /// The same with a cell written by hand: eight products a step.
 struct LetterCell {
-  Gate input, forget, update, output;
-  cs::nn::Linear out{kUnits, kLetters};
+  Sizes sizes;
+  Gate input{sizes}, forget{sizes}, update{sizes}, output{sizes};
+  cs::nn::Linear out{sizes.width, kAlphabet};
 
   cs::Tensor operator()(const cs::Tensor& letters) const {  // [steps, batch, letters]
-    cs::Tensor h = cs::zeros({kBatch, kUnits}), c = cs::zeros({kBatch, kUnits});
+    cs::Tensor h = cs::zeros({sizes.batch, sizes.width}), c = cs::zeros({sizes.batch, sizes.width});
     std::vector<cs::Tensor> outputs;
     for (const cs::Tensor& x : cs::unstack(letters)) {
       const cs::Tensor i = cs::sigmoid(input(x, h)), f = cs::sigmoid(forget(x, h));
@@ -98,25 +85,26 @@ struct LetterCell {
 };
 
 void letter_rows() {
-  both_rows("char_lstm_fused", [] {
-    return ClippedStep(LetterLayer{}, cs::one_hot(indices({kBatch, kSteps}, kLetters), kLetters),
-                       indices({kBatch, kSteps}, kLetters, 2), 1.25);
+  growing_rows("char_lstm_fused", kLetters, [](const Sizes& sizes) {
+    const cs::Shape shape = {sizes.batch, sizes.steps};
+    return ClippedStep(LetterLayer{sizes}, cs::one_hot(indices(shape, kAlphabet), kAlphabet),
+                       indices(shape, kAlphabet, 2), 1.25);
   });
-  both_rows("char_lstm_cell", [] {
-    return ClippedStep(LetterCell{}, cs::one_hot(indices({kSteps, kBatch}, kLetters), kLetters),
-                       indices({kSteps * kBatch}, kLetters, 2), 1.25);
+  growing_rows("char_lstm_cell", kLetterCell, [](const Sizes& sizes) {
+    return ClippedStep(LetterCell{sizes}, cs::one_hot(indices({sizes.steps, sizes.batch}, kAlphabet), kAlphabet),
+                       indices({sizes.steps * sizes.batch}, kAlphabet, 2), 1.25);
   });
 }
 
-// --- the model of words: batch 20, two layers, 10,000 words ------------------------------------------------------
+// --- the model of words: two layers, 10,000 words ----------------------------------------------------------------
 
 constexpr std::int64_t kWords = 10000;
 
-template <std::int64_t kSize>
 struct WordNet {
-  cs::nn::Embedding words{kWords, kSize};
-  cs::nn::Lstm lstm{{.inputs = kSize, .hidden = kSize, .layers = 2}};
-  cs::nn::Linear out{kSize, kWords};
+  Sizes sizes;
+  cs::nn::Embedding words{kWords, sizes.width};
+  cs::nn::Lstm lstm{{.inputs = sizes.width, .hidden = sizes.width, .layers = 2}};
+  cs::nn::Linear out{sizes.width, kWords};
 
   cs::Tensor operator()(const cs::Tensor& text) {  // [batch, steps]
     auto [outputs, last] = lstm(words(text));
@@ -124,23 +112,22 @@ struct WordNet {
   }
 };
 
-void word_rows() {
-  both_rows("ptb_small", [] {
-    return ClippedStep(WordNet<200>{}, indices({20, 20}, kWords, 1), indices({20, 20}, kWords, 2), 5);
-  });
-  both_rows("ptb_medium", [] {
-    return ClippedStep(WordNet<650>{}, indices({20, 35}, kWords, 1), indices({20, 35}, kWords, 2), 5);
+void word_rows(const std::string& name, const Growing& workload) {
+  growing_rows(name, workload, [](const Sizes& sizes) {
+    const cs::Shape shape = {sizes.batch, sizes.steps};
+    return ClippedStep(WordNet{sizes}, indices(shape, kWords, 1), indices(shape, kWords, 2), 5);
   });
 }
 
-// --- a translator: batch 64, 24 and 13 steps, two layers of 50 each ----------------------------------------------
+// --- a translator: 24 and 13 steps, two layers each --------------------------------------------------------------
 
 struct Translator {
-  static constexpr std::int64_t kTokens = 30, kSize = 30, kHidden = 50;
-  cs::nn::Embedding source{kTokens, kSize}, target{kTokens, kSize};
-  cs::nn::Lstm encoder{{.inputs = kSize, .hidden = kHidden, .layers = 2}};
-  cs::nn::Lstm decoder{{.inputs = kSize, .hidden = kHidden, .layers = 2}};
-  cs::nn::Linear out{kHidden, kTokens};
+  static constexpr std::int64_t kTokens = 30, kFeatures = 30;
+  Sizes sizes;
+  cs::nn::Embedding source{kTokens, kFeatures}, target{kTokens, kFeatures};
+  cs::nn::Lstm encoder{{.inputs = kFeatures, .hidden = sizes.width, .layers = 2}};
+  cs::nn::Lstm decoder{{.inputs = kFeatures, .hidden = sizes.width, .layers = 2}};
+  cs::nn::Linear out{sizes.width, kTokens};
 
   cs::Tensor operator()(const cs::Tensor& from, const cs::Tensor& to) {
     auto [read, state] = encoder(source(from));
@@ -150,10 +137,12 @@ struct Translator {
 };
 
 struct TranslatorStep {
-  Translator net;
+  Sizes sizes;
+  Translator net{sizes};
   cs::optim::Adam adam{cs::nn::parameters(net)};
-  cs::Tensor from = indices({64, 24}, Translator::kTokens, 1);
-  cs::Tensor to = indices({64, 13}, Translator::kTokens, 2), labels = indices({64, 13}, Translator::kTokens, 3);
+  cs::Tensor from = indices({sizes.batch, 24}, Translator::kTokens, 1);
+  cs::Tensor to = indices({sizes.batch, 13}, Translator::kTokens, 2);
+  cs::Tensor labels = indices({sizes.batch, 13}, Translator::kTokens, 3);
 
   void operator()() {
     cs::GradientTape tape;
@@ -162,22 +151,25 @@ struct TranslatorStep {
   }
 };
 
-// --- layers: 256 inputs, 256 units, batch 32, 50 steps -----------------------------------------------------------
+// --- layers ------------------------------------------------------------------------------------------------------
 
-/// Uniform in 5..50, both included.
-cs::Tensor mixed_lengths() {
+enum class Lengths { all, mixed };
+
+/// Uniform in 5..50, both included; undefined if all rows have all steps.
+cs::Tensor lengths_of(const Sizes& sizes, Lengths kind) {
+  if (kind == Lengths::all) return {};
   std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < 32; ++i) lengths.push_back(5 + i * 29 % 46);
+  for (std::int64_t i = 0; i < sizes.batch; ++i) lengths.push_back(5 + i * 29 % 46);
   return cs::from_vector(lengths);
 }
 
 template <class Layer>
 struct LayerForward {
   Layer layer;
-  cs::Tensor lengths;
-  cs::Tensor x = values({32, 50, 256});
+  cs::Tensor x, lengths;
 
-  LayerForward(Layer made, const cs::Tensor& steps) : layer(std::move(made)), lengths(steps) {}
+  LayerForward(Layer made, const Sizes& sizes, Lengths kind)
+      : layer(std::move(made)), x(values({sizes.batch, sizes.steps, sizes.width})), lengths(lengths_of(sizes, kind)) {}
   cs::Tensor operator()() {
     auto [outputs, last] = layer(x, {.lengths = lengths});
     return outputs;
@@ -190,7 +182,7 @@ struct LayerBoth : LayerForward<Layer> {
   std::vector<cs::Tensor> sources = cs::nn::parameters(this->layer);
   cs::Tensor grad = values(LayerForward<Layer>::operator()().shape(), 9);
 
-  LayerBoth(Layer made, const cs::Tensor& steps) : LayerForward<Layer>(std::move(made), steps) {
+  LayerBoth(Layer made, const Sizes& sizes, Lengths kind) : LayerForward<Layer>(std::move(made), sizes, kind) {
     sources.push_back(this->x);
   }
   std::vector<cs::Tensor> operator()() {
@@ -201,16 +193,31 @@ struct LayerBoth : LayerForward<Layer> {
   }
 };
 
+/// `make(sizes)` is the layer.
 template <class Make>
-void sequence_rows(const std::string& name, Make make, const cs::Tensor& lengths = {}) {
-  using Layer = decltype(make());
-  both_rows(name + "_forward", [make, lengths] { return LayerForward<Layer>(make(), lengths); });
-  both_rows(name, [make, lengths] { return LayerBoth<Layer>(make(), lengths); });
+void sequence_rows(const std::string& name, const Growing& forward, const Growing& both, Make make,
+                   Lengths kind = Lengths::all) {
+  using Layer = decltype(make(Sizes()));
+  growing_rows(name + "_forward", forward,
+               [make, kind](const Sizes& sizes) { return LayerForward<Layer>(make(sizes), sizes, kind); });
+  growing_rows(name, both, [make, kind](const Sizes& sizes) { return LayerBoth<Layer>(make(sizes), sizes, kind); });
 }
 
-/// One step of 4 units for one sample, on the state that the step before left.
+void sequence_rows() {
+  sequence_rows("gru_256", kGruForward, kGru,
+                [](const Sizes& sizes) { return cs::nn::Gru({.inputs = sizes.width, .hidden = sizes.width}); });
+  sequence_rows("bilstm_256", without_growth(kBilstm), kBilstm, [](const Sizes& sizes) {
+    return cs::nn::Lstm({.inputs = sizes.width, .hidden = sizes.width, .bidirectional = true});
+  });
+  sequence_rows(
+      "lstm_variable_length", without_growth(kVariableLength), kVariableLength,
+      [](const Sizes& sizes) { return cs::nn::Lstm({.inputs = sizes.width, .hidden = sizes.width}); }, Lengths::mixed);
+}
+
+/// One step of a few units for one sample, on the state that the step before left.
 struct TinyStep {
-  cs::nn::LstmCell cell{1, 4};
+  Sizes sizes;
+  cs::nn::LstmCell cell{1, sizes.width};
   cs::nn::LstmCell::State state = cell.zero_state(1);
   cs::Tensor x = values({1, 1});
 
@@ -221,13 +228,11 @@ struct TinyStep {
 
 void recurrent_rows() {
   letter_rows();
-  word_rows();
-  both_rows("seq2seq_step", [] { return TranslatorStep(); });
-  sequence_rows("gru_256", [] { return cs::nn::Gru({.inputs = 256, .hidden = 256}); });
-  sequence_rows("bilstm_256", [] { return cs::nn::Lstm({.inputs = 256, .hidden = 256, .bidirectional = true}); });
-  sequence_rows(
-      "lstm_variable_length", [] { return cs::nn::Lstm({.inputs = 256, .hidden = 256}); }, mixed_lengths());
-  both_rows("lstm4_one_sample", [] { return TinyStep(); });
+  word_rows("ptb_small", kSmallWords);
+  word_rows("ptb_medium", kMediumWords);
+  growing_rows("seq2seq_step", kTranslator, [](const Sizes& sizes) { return TranslatorStep{sizes}; });
+  sequence_rows();
+  growing_rows("lstm4_one_sample", kTinyCell, [](const Sizes& sizes) { return TinyStep{sizes}; });
 }
 
 }  // namespace bench

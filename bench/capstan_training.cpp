@@ -1,16 +1,18 @@
 // Recorded work: a chain of small operations, and the training step of the parity network.
 #include <capstan/capstan.hpp>
 
+#include <vector>
+
 #include "bench/rows.hpp"
 
 namespace cs = capstan;
 
 namespace bench {
+namespace {
 
-constexpr std::int64_t kBatch = 1000, kSteps = 50, kUnits = 24, kClasses = 51;
-
-/// 32 multiplications of 64 numbers and a sum, recorded, and the gradient.
+/// Multiplications of 64 numbers and a sum, recorded, and the gradient.
 struct Chain {
+  Sizes sizes;
   cs::Rng rng{1};
   cs::Tensor x = cs::uniform({64}, 0.9, 1.1, rng), w = cs::uniform({64}, 0.9, 1.1, rng);
 
@@ -18,28 +20,30 @@ struct Chain {
     cs::GradientTape tape;
     tape.watch(x);
     cs::Tensor y = x;
-    for (int i = 0; i < 32; ++i) y = y * w;
+    for (std::int64_t i = 0; i < sizes.steps; ++i) y = y * w;
     return tape.gradient(cs::sum(y), x);
   }
 };
 
-/// How many ones are among 50 bits: a recurrent layer, and a softmax over the 51 answers.
+/// How many ones are among so many bits: a recurrent layer, and a softmax over the answers.
 struct LayerNet {
-  cs::nn::RnnCell cell{1, kUnits, {.activation = cs::Activation::relu}};
-  cs::nn::Linear out{kUnits, kClasses};
+  Sizes sizes;
+  cs::nn::RnnCell cell{1, sizes.width, {.activation = cs::Activation::relu}};
+  cs::nn::Linear out{sizes.width, sizes.steps + 1};
 
   cs::Tensor operator()(const cs::Tensor& bits) { return out(cs::nn::unroll(cell, bits).second.h); }
 };
 
 /// The same, with the cell and the loop over time written by hand.
 struct HandNet {
-  cs::Parameter wx{cs::nn::init::glorot_uniform()({1, kUnits})};
-  cs::Parameter wh{cs::nn::init::glorot_uniform()({kUnits, kUnits})};
-  cs::Parameter b{cs::zeros({kUnits})};
-  cs::nn::Linear out{kUnits, kClasses};
+  Sizes sizes;
+  cs::Parameter wx{cs::nn::init::glorot_uniform()({1, sizes.width})};
+  cs::Parameter wh{cs::nn::init::glorot_uniform()({sizes.width, sizes.width})};
+  cs::Parameter b{cs::zeros({sizes.width})};
+  cs::nn::Linear out{sizes.width, sizes.steps + 1};
 
   cs::Tensor operator()(const cs::Tensor& bits) const {
-    cs::Tensor h = cs::zeros({bits.size(0), kUnits});
+    cs::Tensor h = cs::zeros({sizes.batch, sizes.width});
     for (const cs::Tensor& bit : cs::unstack(bits, 1)) h = cs::relu(cs::linear(bit, wx, b) + cs::matmul(h, wh));
     return out(h);
   }
@@ -48,10 +52,11 @@ struct HandNet {
 /// One step of Adam at its default rate of 1e-3, on a fixed batch.
 template <class Net>
 struct TrainingStep {
-  Net net;
+  Sizes sizes;
+  Net net{sizes};
   cs::optim::Adam adam{cs::nn::parameters(net)};
   cs::Rng rng{1};
-  cs::Tensor bits = cs::bernoulli({kBatch, kSteps, 1}, 0.5, rng);
+  cs::Tensor bits = cs::bernoulli({sizes.batch, sizes.steps, 1}, 0.5, rng);
   cs::Tensor counts = cs::sum(bits, {1, 2}).to(cs::DType::int64);
 
   void operator()() {
@@ -64,7 +69,8 @@ struct TrainingStep {
 /// The same work while every result is checked for NaN and infinity.
 template <class Work>
 struct Checked {
-  Work work;
+  Sizes sizes;
+  Work work{sizes};
   void operator()() {
     const cs::debug::NumericsScope checked;
     work();
@@ -98,16 +104,17 @@ struct DeepStep {
   }
 };
 
+}  // namespace
+
 void training_rows() {
-  row("chain_32_checked", [] { return Checked<Chain>(); });
-  row("parity_step_checked", [] { return Checked<TrainingStep<LayerNet>>(); });
-  row("parity_step_hand_checked", [] { return Checked<TrainingStep<HandNet>>(); });
+  row("chain_32_checked", [] { return Checked<Chain>{kChain.base}; });
+  row("parity_step_checked", [] { return Checked<TrainingStep<LayerNet>>{kParity.base}; });
+  row("parity_step_hand_checked", [] { return Checked<TrainingStep<HandNet>>{kParity.base}; });
   row("deep_step", [] { return DeepStep<false>(); });
   row("deep_step_recomputed", [] { return DeepStep<true>(); });
-  row("chain_32_backward", [] { return Chain(); });
-  row("parity_step", [] { return TrainingStep<LayerNet>(); });
-  row("parity_step_hand", [] { return TrainingStep<HandNet>(); });
-  row_by_threads("parity_step", [] { return TrainingStep<LayerNet>(); });
+  growing_row("chain_32_backward", kChain, [](const Sizes& sizes) { return Chain{sizes}; });
+  growing_rows("parity_step", kParity, [](const Sizes& sizes) { return TrainingStep<LayerNet>{sizes}; });
+  row("parity_step_hand", [] { return TrainingStep<HandNet>{kParity.base}; });
 }
 
 }  // namespace bench
