@@ -3,6 +3,7 @@
 
 #include "autograd/class_losses.hpp"
 #include "autograd/losses.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 
@@ -37,7 +38,8 @@ Labels look_up(const char* op, const char* what, const TensorImpl& x, int axis, 
   const core::Backend& backend = backend_of(x, where, op);
   Labels found{dense(labels, where), {}};
   core::BadIndex bad;
-  const bool told_later = x.device().kind != DeviceKind::cpu;  // a GPU is not waited for, so all could be ignored ones
+  // a GPU is not waited for, and a plan will see other labels: all could be ignored ones
+  const bool told_later = x.device().kind != DeviceKind::cpu || core::recording() != nullptr;
   if (ignored == nullptr || !told_later) bad = backend.check_indices(*found.index.impl(), 0, classes);
   if (ignored != nullptr && (told_later || bad.position >= 0 || (*ignored >= 0 && *ignored < classes))) {
     const Tensor wide = labels.to(DType::int64, where);

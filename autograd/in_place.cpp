@@ -159,12 +159,16 @@ void Tensor::write_at(std::span<const std::int64_t> index, const void* value, DT
 
 template <class T>
 std::span<T> Tensor::mutable_span(Where where) {
-  const std::span<const T> values = span<T>(where);
-  return {mutable_data<T>(where), values.size()};
+  const std::size_t count = span<T>(where).size();
+  return {mutable_data<T>(where), count};
 }
 
 template <class T>
 T* Tensor::mutable_data(Where where) {
+  if (const core::Recording* now = core::recording(); now != nullptr && defined() && !now->is_untouched(impl_->storage))
+    base::fail<Error>(where,
+                      "mutable_data: a network that is frozen cannot write elements on the host, which a plan "
+                      "would not repeat. Use set, assign or from_span.");
   T* values = const_cast<T*>(data<T>(where));
   TensorImpl& impl = writable("mutable_data", *this, where);
   autograd::check_in_place("mutable_data", *this, nullptr, where);

@@ -1,4 +1,5 @@
 // What cannot be frozen: the right exception, word for word, with the line of the network, and nothing leaked.
+#include <memory>
 #include <span>
 #include <string>
 
@@ -14,7 +15,8 @@ namespace {
 
 const std::string file = "errors_freeze_test.cpp";
 const std::string on_host =
-    " depend on the inputs of the plan that is being made; a network that reads them on the host cannot be frozen.";
+    " depend on the inputs of the plan that is being made, or on a state; a network that reads them on the host cannot "
+    "be frozen.";
 const std::string random_numbers =
     "freeze: an operation here draws random numbers, which a plan would repeat; call nn::set_training(net, false) first.";
 const std::string no_shape =
@@ -110,10 +112,60 @@ TEST_CASE("a network that is frozen keeps nothing that depends on its inputs", "
   Tensor last;
   check_errors({
       {__LINE__, message_of<Error>, [&] { freeze([&](const Tensor& x) { last = x * 2; return last + 1; }, {{3}}); },
-       "freeze: a tensor [3] that depends on the inputs is kept by the network without being a "
-       "result; runs of a plan would not change it. Return it, or assign it to a tensor that was there before."},
+       "freeze: a tensor [3] that depends on the inputs is kept by the network; runs of a plan would not change it. "
+       "Assign it to a tensor that was there before."},
   }, file);
   check_that_all_works();
+}
+
+TEST_CASE("results and inputs that a network keeps by their handles are refused", "[errors][freeze][host]") {
+  Tensor last = zeros({3});
+  const auto recurrent = [&](const Tensor& x) { return last = tanh(last + x); };
+  const auto delayed = [&](const Tensor& x) {
+    const Tensor y = x - last;
+    last = x;
+    return y;
+  };
+  const auto row = [&](const Tensor& x) {
+    last = x[0];
+    return x * 2;
+  };
+  CHECK(message_of<Error>([&] { freeze(recurrent, {{3}}); }).find("is kept by the network") != std::string::npos);
+  last = zeros({3});
+  CHECK(message_of<Error>([&] { freeze(delayed, {{3}}); }).find("is kept by the network") != std::string::npos);
+  CHECK(message_of<Error>([&] { freeze(row, {{3, 2}}); }).find("is kept by the network") != std::string::npos);
+}
+
+TEST_CASE("a state that the host reads before it is written cannot be frozen", "[errors][freeze][host]") {
+  Tensor position = zeros({}, {DType::int64}), ring = zeros({4});
+  const auto net = [&](const Tensor& x) {
+    ring.index_put({position.item<std::int64_t>()}, x);
+    position += 1;
+    return ring * 1.0;
+  };
+  CHECK(message_of<Error>([&] { freeze(net, {PlanInput(Shape())}); }).find("item: the values of []" + on_host) !=
+        std::string::npos);
+  CHECK(position.item<std::int64_t>() == 0);
+  CHECK(values(ring) == std::vector<double>{0, 0, 0, 0});
+}
+
+TEST_CASE("a network that is frozen cannot write on the host what would not be repeated", "[errors][freeze][host]") {
+  const auto write = [](const Tensor& x) {
+    Tensor c = zeros({3});
+    c.mutable_span<float>()[0] = 5;
+    return c + x;
+  };
+  const auto borrow = [](const Tensor& x) {
+    float own[3] = {1, 2, 3};
+    return from_memory(own, {3}) + x;
+  };
+  const auto run = [plan = std::make_shared<Plan>(freeze([](const Tensor& x) { return x * 2; }, {{3}}))](const Tensor& x) {
+    plan->run();
+    return x + plan->outputs()[0];
+  };
+  CHECK(message_of<Error>([&] { freeze(write, {{3}}); }).find("mutable_data: a network that is frozen") == 0);
+  CHECK(message_of<Error>([&] { freeze(borrow, {{3}}); }).find("from_memory: a plan cannot keep") == 0);
+  CHECK(message_of<Error>([&] { freeze(run, {{3}}); }).find("Plan::run: a network that is frozen") == 0);
 }
 
 TEST_CASE("a plan has as many inputs as its network takes", "[errors][freeze][host]") {

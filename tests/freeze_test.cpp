@@ -179,18 +179,6 @@ TEST_CASE("training a network does not change its plan", "[freeze][host]") {
   CHECK(same(run_for(plan, 8)[0], before));
 }
 
-TEST_CASE("results that are kept after freezing are the network's own", "[freeze][host]") {
-  Tensor last;
-  Plan plan = freeze([&](const Tensor& x) { return last = x + 1; }, {{3}});
-  CHECK(numbers(last) == std::vector<float>{1, 1, 1});
-  run_for(plan, 9);
-  CHECK(numbers(last) == std::vector<float>{1, 1, 1});
-  last.fill(50);
-  plan.input<float>()[0] = 4;
-  plan.run();
-  CHECK(plan.output<float>()[0] == 5);
-}
-
 TEST_CASE("a plan that was moved goes on", "[freeze][host]") {
   auto net = [total = zeros({1})](const Tensor& x) mutable { return total += x; };
   Plan first = freeze(net, {{1}});
@@ -381,4 +369,56 @@ TEST_CASE("an index out of range ends a run, and the next one is right again", "
     plan.run();
     CHECK(same(plan.outputs()[0], words(plan.inputs()[0]) * 2));
   }
+}
+
+TEST_CASE("indices out of range end a run whatever they are for", "[freeze][host]") {
+  const Tensor table = ones({4, 2});
+  const auto check = [](auto net, const std::vector<PlanInput>& inputs) {
+    Plan plan = freeze(net, inputs);
+    plan.run();
+    Tensor indices = plan.inputs().back();
+    indices.fill(7);
+    CHECK_THROWS_AS(plan.run(), IndexError);
+    indices.fill(1);
+    plan.reset();
+    plan.run();
+    CHECK(agree(plan.outputs()[0], results_of(net, plan.inputs())[0], 0));
+  };
+  const PlanInput labels({3}, DType::int64);
+  check([&](const Tensor& i) { return embedding(i, table); }, {labels});
+  check([](const Tensor& x, const Tensor& i) { return sparse_softmax_cross_entropy(x, i); }, {{3, 4}, labels});
+  check([](const Tensor& x, const Tensor& i) { return segment_sum(x, i, 4); }, {{3, 2}, labels});
+  check([](const Tensor& x, const Tensor& i) { return index_add(zeros({4, 2}), {i}, x); }, {{3, 2}, labels});
+}
+
+TEST_CASE("a cell may write in place to the state it is given", "[freeze][host]") {
+  struct Counter {
+    struct State {
+      Tensor total;
+    };
+    std::pair<Tensor, State> operator()(const Tensor& x, const State& before) const {
+      Tensor total = before.total;
+      total += x;
+      return {total, {total}};
+    }
+    State zero_state(std::int64_t batch) const { return {zeros({batch, 1})}; }
+  };
+  Plan plan = freeze(Counter(), {{1, 1}});
+  CHECK(run_through(plan, {1, 2, 3}) == std::vector<float>{1, 3, 6});
+  plan.reset();
+  CHECK(run_through(plan, {5}) == std::vector<float>{5});
+}
+
+TEST_CASE("a change of the number of threads and of caches between runs changes nothing", "[freeze][host]") {
+  const auto net = [](const Tensor& x) { return softmax(matmul(x, transpose(x)) * 0.1, -1); };
+  Plan plan = freeze(net, {{64, 64}});
+  refill(plan, 3);
+  plan.run();
+  const Tensor first = plan.outputs()[0].copy();
+  const int before = threads();
+  set_threads(7);
+  memory::release_cache(cpu());
+  plan.run();
+  set_threads(before);
+  CHECK(same(plan.outputs()[0], first));
 }

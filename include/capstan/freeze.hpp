@@ -43,7 +43,7 @@ class PlanRecorder;
 }  // namespace detail
 
 /// What `freeze` returns. It has memory of its own, the weights as they were included, and keeps nothing of the network.
-/// One thread at a time may use a plan; different plans are independent.
+/// One thread at a time may use a plan; different plans are independent. One that was moved from can only be assigned to.
 class Plan {
  public:
   Plan(Plan&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
@@ -159,10 +159,12 @@ concept StepsFromState = !std::is_invocable_v<Net&, const Tensor&> && requires(N
 /// tensors that were there before (`hidden.assign(...)`) becomes a state of the plan, and they are as before afterwards.
 /// Weights are copied: later training changes nothing. Values are those that the network gives, products up to rounding.
 ///
-/// What cannot be repeated is an Error that names the line: reading a value that depends on the inputs (item, at,
-/// to_vector, printing), operations whose results have no fixed shape (nonzero, unique, masks as indices), random numbers
-/// (dropout in training), LAPACK's decompositions, optimizers, gradients of whole layers, other devices, and keeping a
-/// tensor that depends on the inputs otherwise than as a result.
+/// What cannot be repeated is an Error that names the line: reading a value that depends on the inputs or on a state
+/// (item, at, to_vector, printing), writing elements on the host (mutable_span), operations whose results have no fixed
+/// shape (nonzero, unique, masks as indices), random numbers (dropout in training), LAPACK's decompositions, optimizers,
+/// gradients of whole layers, other devices, and keeping a tensor that depends on the inputs, be it a result: a run would
+/// not change it. The network must compute on the thread that freezes it. While it is frozen, everything between inputs
+/// and results is held at once.
 /// Throws    Error, as said; ShapeError if the network takes another number of inputs; whatever the network throws
 template <class Net>
 Plan freeze(Net&& net, const std::vector<PlanInput>& inputs, Where where = Where::current()) {

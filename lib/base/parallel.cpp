@@ -202,6 +202,7 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
 }  // namespace base
 
 int threads() noexcept {
+  if (base::in_real_time()) return 1;
   int count = base::budget.load(std::memory_order_relaxed);
   if (count == 0) {
     count = base::default_threads();

@@ -268,6 +268,10 @@ Tensor from_span(std::span<const T> values, const Shape& shape, Where where) {
 
 template <class T>
 Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* context, Where where) {
+  if (core::recording() != nullptr)
+    base::fail<Error>(where,
+                      "from_memory: a plan cannot keep memory that belongs to somebody else. Make the tensor "
+                      "before freezing, or copy the values with from_span.");
   return core::make_borrowed(values, shape, dtype_of<T>(), release, context, where);
 }
 

@@ -23,6 +23,8 @@ using core::Storage;
 
 constexpr std::int64_t kLine = 64;  // bytes at a multiple of which storage begins
 
+std::vector<std::byte> bytes_of(const TensorImpl& x) { return {x.data, x.data + x.numel() * size_of(x.dtype)}; }
+
 /// What the calls use of a storage, and its place in the plan's memory.
 struct Region {
   std::int64_t first = INT64_MAX, end = INT64_MIN;  // bytes in the storage
@@ -59,7 +61,7 @@ struct PlanState {
   std::optional<core::Recording> recording{std::in_place};
   std::optional<core::RecordingScope> scope;
   std::vector<Tensor> states, next;
-  std::vector<std::vector<std::byte>> given;  // what the inputs hold at first
+  std::vector<std::vector<std::byte>> given, initial;  // what inputs and states hold at first
 
   std::vector<Tensor> inputs, outputs;
   std::vector<std::unique_ptr<RecordedCall>> calls;
@@ -96,23 +98,26 @@ class Layout {
     move_operands();
     for (std::size_t i = 0; i < plan_.states.size(); ++i) {
       const TensorImpl &to = *plan_.states[i].impl(), &from = *plan_.next[i].impl();
-      plan_.beginnings.push_back({address(to), bytes_of(to)});
+      plan_.beginnings.push_back({address(to), std::move(plan_.initial[i])});
       plan_.moves.push_back({address(to), address(from), plan_.beginnings.back().values.size()});
     }
     for (Tensor& x : plan_.inputs) x = moved(*x.impl());
     for (Tensor& x : plan_.outputs) x = moved(*x.impl());
-    for (int i = 0; i < 2; ++i) plan_.run();  // what kernels take for themselves is there from now on
-    plan_.reset();
-    for (std::size_t i = 0; i < plan_.inputs.size(); ++i)  // which the network may have written to
-      std::memcpy(plan_.inputs[i].impl()->data, plan_.given[i].data(), plan_.given[i].size());
+    begin_again();
+    for (int i = 0; i < 2; ++i) {  // what kernels take for themselves is there from now on
+      plan_.run();
+      begin_again();
+    }
     plan_.given.clear();
   }
 
-  static std::vector<std::byte> bytes_of(const TensorImpl& x) {
-    return {x.data, x.data + x.numel() * size_of(x.dtype)};
-  }
-
  private:
+  /// States, and inputs, which the network may have written to.
+  void begin_again() {
+    plan_.reset();
+    for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
+      std::memcpy(plan_.inputs[i].impl()->data, plan_.given[i].data(), plan_.given[i].size());
+  }
   void pin(const TensorImpl& x) {
     Region& region = regions_[x.storage];
     region.cover(RecordedOperand(x, false));
@@ -132,21 +137,32 @@ class Layout {
   }
 
   /// A tensor that follows from the inputs and is no result, but held by somebody, would never change again.
-  void refuse_what_stays() const {
+  void refuse_what_stays() {
     std::map<const Storage*, std::unordered_set<const TensorImpl*>> known;
     for (const auto* list : {&plan_.inputs, &plan_.states, &plan_.outputs, &plan_.next})
       for (const Tensor& x : *list) known[x.impl()->storage].insert(x.impl());
-    const auto check = [&](const TensorImpl& x, const Storage* storage, Where where) {
-      const auto found = known.find(storage);
-      const std::size_t holders = 1 + (found == known.end() ? 0 : found->second.size());  // the recording is one
-      if (recording_.is_own(storage) && recording_.changes(storage) && storage->references.load() > holders)
-        base::fail<Error>(where, "freeze: a tensor ", x.shape,
-                          " that depends on the inputs is kept by the network without being a result; runs of a plan "
-                          "would not change it. Return it, or assign it to a tensor that was there before.");
+    const auto stays = [&](const Storage* storage) {
+      return recording_.is_own(storage) && recording_.changes(storage);
     };
     for (const auto& call : plan_.calls)
-      for (const RecordedOperand& x : call->operands) check(x.impl, x.storage, call->where);
-    for (const Tensor& x : plan_.inputs) check(*x.impl(), x.impl()->storage, where_);
+      for (const RecordedOperand& x : call->operands) {
+        const auto found = known.find(x.storage);
+        const std::size_t holders = 1 + (found == known.end() ? 0 : found->second.size());  // the recording is one
+        if (stays(x.storage) && x.storage->references.load() > holders) fail_kept(x.impl.shape, call->where);
+      }
+    // handles of the very tensors that are results
+    std::map<const TensorImpl*, std::uint32_t> handles;
+    for (const auto* list : {&plan_.inputs, &plan_.states, &plan_.outputs, &plan_.next})
+      for (const Tensor& x : *list) ++handles[x.impl()];
+    for (const auto& [x, count] : handles)
+      if (stays(x->storage) &&
+          (x->references.load() > count || x->storage->references.load() > 1 + known[x->storage].size()))
+        fail_kept(x->shape, where_);
+  }
+  [[noreturn]] static void fail_kept(const Shape& shape, Where where) {
+    base::fail<Error>(where, "freeze: a tensor ", shape,
+                      " that depends on the inputs is kept by the network; runs of a plan would not change it. Assign "
+                      "it to a tensor that was there before.");
   }
 
   /// Pinned regions side by side, the others where at their time nobody is, the largest first.
@@ -180,12 +196,12 @@ class Layout {
       if (region.pinned && region.end > region.first)
         std::memcpy(at(region, region.first), storage->data + region.first,
                     static_cast<std::size_t>(region.end - region.first));
-    for (const auto& [storage, before] : recording_.written()) {
-      const auto found = regions_.find(storage);
+    for (const auto& written : recording_.written()) {
+      const auto found = regions_.find(written.storage);
       if (found == regions_.end()) continue;
       const Region& region = found->second;
-      plan_.beginnings.push_back(
-          {at(region, region.first), {before.data() + region.first, before.data() + region.end}});
+      const std::byte* const before = written.before.data();
+      plan_.beginnings.push_back({at(region, region.first), {before + region.first, before + region.end}});
     }
   }
 
@@ -217,6 +233,12 @@ class Layout {
   std::map<Storage*, Region> regions_;
 };
 
+void require_host(const Tensor& x, Where where) {
+  if (x.device(where).kind != DeviceKind::cpu)
+    base::fail<DeviceError>(where, "freeze: a tensor ", x.shape(where), " is on ", x.device(where),
+                            "; plans run on the CPU. Move the network there first.");
+}
+
 bool shares_any(const Tensor& x, const std::vector<Tensor>& others) {
   return std::any_of(others.begin(), others.end(), [&](const Tensor& other) { return other.shares_storage(x); });
 }
@@ -237,7 +259,7 @@ PlanRecorder::PlanRecorder(const std::vector<PlanInput>& inputs, Where where) : 
     else std::memset(x.impl()->data, 0, static_cast<std::size_t>(x.numel() * size_of(input.dtype)));
     state_->recording->made(x.impl()->storage);
     state_->recording->will_change(x.impl()->storage);
-    state_->given.emplace_back(x.impl()->data, x.impl()->data + x.numel() * size_of(input.dtype));
+    state_->given.push_back(bytes_of(*x.impl()));
     state_->inputs.push_back(std::move(x));
   }
   state_->scope.emplace(*state_->recording, where);
@@ -248,15 +270,18 @@ PlanRecorder::~PlanRecorder() { delete state_; }
 const std::vector<Tensor>& PlanRecorder::inputs() const noexcept { return state_->inputs; }
 
 Tensor PlanRecorder::state(const Tensor& initial) {
+  require_host(initial, where_);
   Tensor x = core::make_tensor(initial.shape(), initial.dtype(), cpu(), where_);
   core::cpu_backend().copy(core::defined("freeze", initial, where_), *x.impl());  // no part of a run
   state_->recording->will_change(x.impl()->storage);
+  state_->initial.push_back(bytes_of(*x.impl()));
   state_->states.push_back(x);
   return x;
 }
 
 void PlanRecorder::result(const Tensor& x) {
   if (!x.defined()) return;
+  require_host(x, where_);
   // what shares a state's memory would change when the next state is moved there
   const bool shared = shares_any(x, state_->states);
   state_->outputs.push_back(shared ? x.copy(where_) : x.contiguous(where_));
@@ -264,6 +289,7 @@ void PlanRecorder::result(const Tensor& x) {
 
 void PlanRecorder::next_state(const Tensor& x) {
   if (!x.defined()) return;
+  require_host(x, where_);
   const std::size_t number = state_->next.size();
   if (number >= state_->states.size() || x.shape() != state_->states[number].shape() ||
       x.dtype() != state_->states[number].dtype())
@@ -298,7 +324,12 @@ Plan::~Plan() { delete state_; }
 
 const std::vector<Tensor>& Plan::inputs() const noexcept { return state_->inputs; }
 const std::vector<Tensor>& Plan::outputs() const noexcept { return state_->outputs; }
-void Plan::run() { state_->run(); }
+void Plan::run() {
+  if (const core::Recording* now = core::recording()) [[unlikely]]
+    base::fail<Error>(now->where(), "Plan::run: a network that is frozen cannot run a plan. Call the plan's network.");
+  state_->run();
+  core::note_write(*state_->memory.impl(), Where());
+}
 void Plan::reset() noexcept { state_->reset(); }
 std::size_t Plan::operations() const noexcept { return state_->calls.size(); }
 std::int64_t Plan::bytes() const noexcept { return state_->memory.numel(); }

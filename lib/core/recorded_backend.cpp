@@ -1,5 +1,4 @@
 // The table of a thread that records: each entry runs the CPU's, and keeps the call.
-#include <algorithm>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -89,8 +88,8 @@ class CallOf final : public RecordedCall {
     if constexpr ((std::is_same_v<std::remove_cvref_t<Args>, PositionRule> || ...)) {
       const auto& rule = std::get<PositionRule>(args_);
       RecordedOperand& from = operands.front();
-      const std::int64_t last = std::max<std::int64_t>((rule.size - 1) * rule.scale, 0) * size_of(from.impl.dtype);
-      if (from.storage->block_bytes == 0) from.end += last;
+      const std::int64_t last = (rule.size - 1) * rule.scale * size_of(from.impl.dtype);
+      if (from.storage->block_bytes == 0 && rule.size > 0) (last > 0 ? from.end : from.first) += last;
     }
   }
 
@@ -113,7 +112,7 @@ struct Recorded<slot> {
       now.add(std::move(call));
     } else {
       const Result result = kernel(args...);
-      now.add(std::move(call));
+      if (in_range(result)) now.add(std::move(call));  // otherwise the operation knows what to do, or fails
       return result;
     }
   }

@@ -22,6 +22,12 @@ std::int64_t reach(const TensorImpl& x, bool forward) {
   return elements * size_of(x.dtype);
 }
 
+[[noreturn]] void fail_host_access(const char* op, const Shape& shape, Where where) {
+  base::fail<Error>(where, op, ": the values of ", shape,
+                    " depend on the inputs of the plan that is being made, or on a state; a network that reads them on "
+                    "the host cannot be frozen.");
+}
+
 }  // namespace
 
 RecordedOperand::RecordedOperand(const TensorImpl& x, bool is_written)
@@ -43,7 +49,11 @@ RecordedOperand::RecordedOperand(const TensorImpl& x, bool is_written)
 Recording* Recording::current() noexcept { return recording_of_thread; }
 
 Recording::~Recording() {
-  for (const auto& [storage, before] : written_) std::copy(before.begin(), before.end(), storage->data);
+  for (const Written& w : written_) {
+    std::copy(w.before.begin(), w.before.end(), w.storage->data);
+    w.storage->version.store(w.version);
+    w.storage->last_write.store(w.last_write);
+  }
   for (const Storage* storage : kept_) release(const_cast<Storage*>(storage));
 }
 
@@ -67,7 +77,10 @@ void Recording::about_to(RecordedCall& call) {
       base::fail<Error>(where_, "freeze: the network writes to a tensor ", x.impl.shape,
                         " over memory that Capstan does not own; a plan cannot keep a state there.");
     const std::byte* const data = x.storage->data;
-    written_.push_back({x.storage, {data, data + x.storage->block_bytes - kStorageHeader}});
+    written_.push_back({x.storage,
+                        x.storage->version.load(),
+                        x.storage->last_write.load(),
+                        {data, data + x.storage->block_bytes - kStorageHeader}});
     changing_.insert(x.storage);
   }
 }
@@ -79,6 +92,12 @@ void Recording::add(std::unique_ptr<RecordedCall> call) {
       if (x.written) changing_.insert(x.storage);
   call->where = where_;
   calls_.push_back(std::move(call));
+}
+
+void Recording::host_reads(const char* op, const TensorImpl& x, Where where) {
+  if (changes(x.storage)) fail_host_access(op, x.shape, where);
+  keep(x.storage);  // no other may take its address
+  host_reads_.push_back({op, x.shape, x.storage, where});
 }
 
 void Recording::host_wrote(const TensorImpl& x) {
@@ -106,9 +125,13 @@ bool Recording::spread() {
 
 std::vector<std::unique_ptr<RecordedCall>> Recording::finish() {
   while (spread()) {}
+  for (const HostRead& read : host_reads_)
+    if (changes(read.storage)) fail_host_access(read.op, read.shape, read.where);
   std::erase_if(calls_, [this](const std::unique_ptr<RecordedCall>& call) {
+    const auto is_written = [](const RecordedOperand& x) { return x.written; };
+    const bool checks = std::none_of(call->operands.begin(), call->operands.end(), is_written);  // indices
     return std::none_of(call->operands.begin(), call->operands.end(),
-                        [this](const RecordedOperand& x) { return x.written && changes(x.storage); });
+                        [&](const RecordedOperand& x) { return (checks || x.written) && changes(x.storage); });
   });
   return std::move(calls_);
 }
@@ -124,13 +147,6 @@ RecordingScope::RecordingScope(Recording& recording, Where where) {
 RecordingScope::~RecordingScope() {
   recordings.fetch_sub(1, std::memory_order_relaxed);
   recording_of_thread = nullptr;
-}
-
-void refuse_host_access(Recording& recording, const char* op, const TensorImpl& x, Where where) {
-  if (recording.changes(x.storage))
-    base::fail<Error>(where, op, ": the values of ", x.shape,
-                      " depend on the inputs of the plan that is being made; a network that reads them on the host "
-                      "cannot be frozen.");
 }
 
 }  // namespace capstan::core

@@ -57,12 +57,18 @@ class Recording {
   void will_change(Storage* storage);
   bool changes(const Storage* storage) const { return changing_.contains(storage); }
   bool is_own(const Storage* storage) const { return made_.contains(storage); }
+  /// Before the host reads elements. What they may depend on is known when all has run.
+  void host_reads(const char* op, const TensorImpl& x, Where where);
+  /// Whether a storage was made here and no call has used it.
+  bool is_untouched(const Storage* storage) const { return is_own(storage) && !kept_.contains(storage); }
   /// The host has written the elements of a tensor that was just made.
   void host_wrote(const TensorImpl& x);
 
   /// Storages that were there before and are written: their elements before the first write.
   struct Written {
     Storage* storage;
+    std::uint32_t version;
+    Where last_write;
     std::vector<std::byte> before;
   };
   /// Follows what changes through all calls, and leaves out calls that need not be repeated.
@@ -71,12 +77,19 @@ class Recording {
 
  private:
   friend class RecordingScope;
+  struct HostRead {
+    const char* op;
+    Shape shape;
+    const Storage* storage;
+    Where where;
+  };
   void keep(Storage* storage);
   bool spread();
 
   std::vector<std::unique_ptr<RecordedCall>> calls_;
   std::unordered_set<const Storage*> made_, changing_, kept_;
   std::vector<Written> written_;
+  std::vector<HostRead> host_reads_;
   Where where_{};
 };
 
@@ -96,11 +109,10 @@ inline Recording* recording() noexcept {
   return recordings.load(std::memory_order_relaxed) == 0 ? nullptr : Recording::current();
 }
 
-/// Throws an Error if the elements depend on the inputs of what this thread records: the host cannot know them.
-void refuse_host_access(Recording& recording, const char* op, const TensorImpl& x, Where where);
+/// Called before the host reads elements: an Error, now or in the end, if they depend on what changes from run to run.
 inline void host_access(const char* op, const TensorImpl& x, Where where) {
   if (Recording* now = recording()) [[unlikely]]
-    refuse_host_access(*now, op, x, where);
+    now->host_reads(op, x, where);
 }
 /// Called when the host has written elements.
 inline void host_wrote(const TensorImpl& x) {

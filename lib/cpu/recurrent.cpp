@@ -34,8 +34,9 @@ Schedule::Schedule(std::int64_t rows, std::int64_t steps, const std::int64_t* le
       first_(all_ ? 0 : time, Where::current()) {
   if (all_) return;
   std::iota(order_.data(), order_.data() + batch, std::int64_t{0});
-  std::stable_sort(order_.data(), order_.data() + batch,
-                   [lengths](std::int64_t a, std::int64_t b) { return lengths[a] > lengths[b]; });
+  std::sort(order_.data(), order_.data() + batch, [lengths](std::int64_t a, std::int64_t b) {  // a stable one allocates
+    return lengths[a] != lengths[b] ? lengths[a] > lengths[b] : a < b;
+  });
   for (std::int64_t row = 0; row < batch; ++row) length_[row] = lengths[order_[row]];
   lines = 0;
   std::int64_t running = batch;
