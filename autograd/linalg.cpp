@@ -36,16 +36,25 @@ void matmul_replay(Replay& r) {
   if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
 }
 
+/// What `product` makes of the rows of x [..., n], put together in x's leading axes.
+template <class Product>
+Tensor by_rows(const Tensor& x, Product product, Where where) {
+  const TensorImpl& a = *x.impl();
+  const int last = a.rank() - 1;
+  std::int64_t sizes[kMaxRank], rows = 1;
+  for (int axis = 0; axis < last; ++axis) rows *= sizes[axis] = a.shape[axis];
+  const Tensor flat = product(reshape(x, {rows, a.shape[last]}, where));
+  sizes[last] = flat.size(1, where);
+  return reshape(flat, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(last) + 1), where), where);
+}
+
 /// Both of rank 2 or more, of one floating type.
 Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
   const TensorImpl &a = *x.impl(), &b = *y.impl();
   const int ra = a.rank(), rb = b.rank();
   if (rb == 2 && ra > 2) {  // one large product instead of many
-    std::int64_t sizes[kMaxRank], rows = 1;
-    for (int axis = 0; axis < ra - 1; ++axis) rows *= sizes[axis] = a.shape[axis];
-    const Tensor flat = matmul_matrices(reshape(x, {rows, a.shape[ra - 1]}, where), y, where);
-    sizes[ra - 1] = b.shape[1];
-    return reshape(flat, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(ra)), where), where);
+    return by_rows(
+        x, [&](const Tensor& rows) { return matmul_matrices(rows, y, where); }, where);
   }
   const Shape batch = autograd::broadcast_leading("matmul", a, b, where);
   const Shape shape = autograd::with_sizes(batch, 0, {a.shape[ra - 2], b.shape[rb - 1]}, where);
@@ -117,9 +126,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
     base::fail<ShapeError>(where, "linear: the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
                            w.shape[1], "].");
   const autograd::Rollback rollback;
-  if (a.rank() != 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
+  if (a.rank() < 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
   core::require_same_device("linear", a, c, where);
-  return product_added("linear", bias, x, weight, where);
+  const auto product = [&](const Tensor& rows) { return product_added("linear", bias, rows, weight, where); };
+  return a.rank() == 2 ? product(x) : by_rows(x, product, where);
 }
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Where where) {
