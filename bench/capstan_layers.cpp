@@ -16,7 +16,7 @@ using Tensors = std::vector<cs::Tensor>;
 using Shapes = std::vector<cs::Shape>;
 
 /// The row name_forward, not recorded, and the row of the name with the gradients for all inputs, which grows.
-/// `shapes_of(sizes)` are the shapes of the inputs.
+/// `shapes_of(sizes)` are the shapes of the inputs; images are [batch, channels, rows, columns].
 template <class ShapesOf, class Function>
 void layer_rows(const std::string& name, const Growing& workload, ShapesOf shapes_of, Function function) {
   const auto make = [shapes_of](const Sizes& sizes) {

@@ -12,10 +12,11 @@ namespace {
 cs::Tensor square(const Sizes& sizes, std::uint64_t seed = 1) { return values({sizes.size, sizes.size}, seed); }
 
 void elementwise_rows() {
-  row("add_1", [] { return [a = values({1}, 1), b = values({1}, 2)] { return cs::add(a, b); }; });
-  growing_row("add_64", kAdd, [](const Sizes& sizes) {
+  const auto add = [](const Sizes& sizes) {
     return [a = values({sizes.size}, 1), b = values({sizes.size}, 2)] { return cs::add(a, b); };
-  });
+  };
+  growing_rows("add_1", kAddOne, add);
+  growing_rows("add_64", kAdd, add);
   growing_by_threads("exp", kElementwise,
                      [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::exp(x); }; });
   growing_by_threads("tanh", kElementwise,

@@ -112,7 +112,7 @@ void training_rows() {
   row("parity_step_hand_checked", [] { return Checked<TrainingStep<HandNet>>{kParity.base}; });
   row("deep_step", [] { return DeepStep<false>(); });
   row("deep_step_recomputed", [] { return DeepStep<true>(); });
-  growing_row("chain_32_backward", kChain, [](const Sizes& sizes) { return Chain{sizes}; });
+  growing_rows("chain_32_backward", kChain, [](const Sizes& sizes) { return Chain{sizes}; });
   growing_rows("parity_step", kParity, [](const Sizes& sizes) { return TrainingStep<LayerNet>{sizes}; });
   row("parity_step_hand", [] { return TrainingStep<HandNet>{kParity.base}; });
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What a good programmer writes without a library: cells of recurrent networks, a sample at a time, and a sum over
-// memory, as loops. Compiled for the processor that measures, -O3 -march=native.
+// What a good programmer writes without a library: cells of recurrent networks, a sample at a time, a sum and a copy
+// of memory, and multiply-adds in registers, as loops. Compiled for the processor that measures, -O3 -march=native.
 #include <array>
 #include <cstddef>
 
@@ -37,7 +37,14 @@ class GruLoops {
 extern template class LstmLoops<4>;
 extern template class GruLoops<64>;
 
-/// The sum of `count` numbers, a multiple of 64, as fast as memory gives them.
+/// The sum of `count` numbers, a multiple of 256, as fast as memory gives them.
 float sum_of(const float* values, std::size_t count);
+
+/// Copies `count` numbers, a multiple of 256, register by register.
+void copy_by_vectors(const float* from, float* to, std::size_t count);
+
+/// `count` multiply-adds, rounded up to whole rounds of all registers, that wait for nothing but the processor's units
+/// for them: what its peak is. Their result is to be used.
+float multiply_adds(std::size_t count);
 
 }  // namespace bench

@@ -54,8 +54,8 @@ def initial_parameters(name, sizes):
 
 # --- workloads ---------------------------------------------------------------------------------------------------
 
-PLAIN, HELD = ("",), ("_t1", "_t2")    # by the runner's defaults; held to one and to two threads
-BOTH = PLAIN + HELD
+# By the runner's defaults; held to one and to two threads, which only operations are: all else compiles for long.
+PLAIN, HELD = ("",), ("_t1", "_t2")
 
 
 class Workload(NamedTuple):
@@ -117,7 +117,7 @@ def operations():
         "softmax": Workload(HELD, ROWS, {"rows": 1024, "width": 1024}, {"width": (64, 8192)}),
         **{name: matrix for name in ("sum_axis0", "sum_axis1", "sum_all", "transposed_copy")},
         "chain_32_backward": Workload(PLAIN, chain_inputs, {"length": 32}, {"length": (8, 128)}),
-        "lstm4_one_sample": Workload(BOTH, one_sample_inputs, {"width": 4}, {"width": (16, 64)}),
+        "lstm4_one_sample": Workload(PLAIN, one_sample_inputs, {"width": 4}, {"width": (16, 64)}),
     }
 
 
@@ -150,8 +150,8 @@ def layers():
         "lstm_variable_length": (sequence_inputs((4,), gates=4), sequence, {"batch": (4, 128)}),
     }
     forward_grows = {"gru_256": {"batch": (1, 128)}}
-    return {name: Workload(BOTH, *row) for name, row in table.items()} | {
-        f"{name}_forward": Workload(BOTH, inputs, sizes, forward_grows.get(name, {}))
+    return {name: Workload(PLAIN, *row) for name, row in table.items()} | {
+        f"{name}_forward": Workload(PLAIN, inputs, sizes, forward_grows.get(name, {}))
         for name, (inputs, sizes, _) in table.items()}
 
 
@@ -232,19 +232,19 @@ def adam_parameters(size):
 def models():
     letters = {"batch": 64, "steps": 10, "width": 64}
     return {
-        "parity_step": Workload(BOTH, parity_batch, {"batch": 1000, "steps": 50, "width": 24},
+        "parity_step": Workload(PLAIN, parity_batch, {"batch": 1000, "steps": 50, "width": 24},
                                 {"batch": (100, 10000), "steps": (10, 250), "width": (8, 128)}, parity_parameters),
-        "char_lstm_fused": Workload(BOTH, letter_batch, letters,
+        "char_lstm_fused": Workload(PLAIN, letter_batch, letters,
                                     {"batch": (8, 512), "steps": (5, 80), "width": (16, 256)}, letter_parameters),
-        "char_lstm_cell": Workload(BOTH, letter_batch, letters, {"batch": (8, 512), "width": (16, 256)},
+        "char_lstm_cell": Workload(PLAIN, letter_batch, letters, {"batch": (8, 512), "width": (16, 256)},
                                    cell_parameters),
-        "ptb_small": Workload(BOTH, word_batch, {"batch": 20, "steps": 20, "width": 200},
+        "ptb_small": Workload(PLAIN, word_batch, {"batch": 20, "steps": 20, "width": 200},
                               {"batch": (5, 80), "steps": (5, 80), "width": (50, 400)}, word_parameters),
-        "ptb_medium": Workload(BOTH, word_batch, {"batch": 20, "steps": 35, "width": 650}, {}, word_parameters),
-        "seq2seq_step": Workload(BOTH, translator_batch, {"batch": 64, "width": 50},
+        "ptb_medium": Workload(PLAIN, word_batch, {"batch": 20, "steps": 35, "width": 650}, {}, word_parameters),
+        "seq2seq_step": Workload(PLAIN, translator_batch, {"batch": 64, "width": 50},
                                  {"batch": (8, 512), "width": (16, 200)}, translator_parameters),
-        "mnist_cnn_step": Workload(BOTH, cnn_batch, {"batch": 50}, {"batch": (10, 250)}, cnn_parameters),
-        "adam_20m": Workload(BOTH, adam_gradients, {"size": 20_000_000}, {"size": (1_000_000, 100_000_000)},
+        "mnist_cnn_step": Workload(PLAIN, cnn_batch, {"batch": 50}, {"batch": (10, 250)}, cnn_parameters),
+        "adam_20m": Workload(PLAIN, adam_gradients, {"size": 20_000_000}, {"size": (1_000_000, 100_000_000)},
                              adam_parameters),
     }
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from measured import threads_of
 
-TUNING = re.compile(r"(CAPSTAN|TORCH|PEER|OPENBLAS|GOTO|OMP|MKL|MALLOC|TF|XLA)_|GLIBC_TUNABLES$")
+TUNING = re.compile(r"(CAPSTAN|TORCH|PEER|OPENBLAS|GOTO|OMP|KMP|GOMP|MKL|MALLOC|TF|XLA|JAX)_|"
+                    r"(GLIBC_TUNABLES|NPROC|LD_PRELOAD)$")
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "10000000000", "MALLOC_TOP_PAD_": "67108864"}
 
 
@@ -67,9 +68,9 @@ class Peer:
         return any(re.search(r"AT_MKL_ENABLED\(\) 1", header.read_text()) for header in headers if header.exists())
 
 
-def found_peers(entries):
-    """Peers whose programs were built; of the others it is said that they were not."""
-    for entry in entries:
+def found_peers(entries, wanted):
+    """Peers of wanted names whose programs were built; of the others it is said that they were not."""
+    for entry in (one for one in entries if wanted.search(one["name"])):
         if Path(entry["bench"][-1]).exists():
             yield Peer.from_json(entry)
         else:

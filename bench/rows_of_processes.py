@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
-from measured import Figures, Row
+from measured import Figures, Row, by_round
 from peers import Failed, output_of
 
 BENCH = Path(__file__).resolve().parent
@@ -27,7 +27,7 @@ def process_row(name, measure, ours, theirs, turns):
                 print(f"{name}: without {peer.name}: {error}", file=sys.stderr)
                 theirs = {other: command for other, command in theirs.items() if other != peer}
     figures = {peer: figures[peer] for peer in [None, *theirs]}
-    times = {peer: [ns for ns, _ in pairs] for peer, pairs in figures.items()}
+    times = {peer: by_round(ns for ns, _ in pairs) for peer, pairs in figures.items()}
     peaks = {peer: round(median(kb for _, kb in pairs) * 1024 / 1e6, 1) for peer, pairs in figures.items()}
     row = Row(name, times[None], [Figures(peer.name, peer.kind, times[peer]) for peer in theirs])
     best = row.best()
@@ -53,23 +53,30 @@ def start_rows(_, programs, peers, options):
 
 
 def loaded_mb(library):
-    """What a library and all that it loads occupy on disk: the C and C++ libraries, too, which every program has."""
+    """MB on disk of a library, which comes first, and of all that it loads, file by file.
+
+    The C and C++ libraries, which every program has, are among these.
+    """
     lines = output_of(["ldd", library]).splitlines()
     found = [re.search(r"(?:=> )?(/\S+) \(0x", line) for line in lines]
-    files = {Path(one[1]).resolve() for one in found if one} | {Path(library).resolve()}
-    return sum(file.stat().st_size for file in files) / 1e6
+    files = dict.fromkeys([Path(library).resolve(), *(Path(one[1]).resolve() for one in found if one)])
+    return {str(file): file.stat().st_size / 1e6 for file in files}
 
 
 def size_rows(_, programs, peers, __):
     if programs["library"]:
-        theirs = [Figures(peer.name, peer.kind, [loaded_mb(peer.library)]) for peer in peers if peer.library]
-        yield Row("library_size", [loaded_mb(programs["library"])], theirs, unit="MB")
+        ours = loaded_mb(programs["library"])
+        theirs = {peer: loaded_mb(peer.library) for peer in peers if peer.library}
+        parts = {"Capstan": ours} | {peer.name: loaded for peer, loaded in theirs.items()}
+        yield Row("library_size", by_round([sum(ours.values())]),
+                  [Figures(peer.name, peer.kind, by_round([sum(loaded.values())])) for peer, loaded in theirs.items()],
+                  unit="MB", extra={"parts_mb": parts})
 
 
 def steady_rows(_, programs, __, ___):
-    """Calls of malloc and its like in 100 steps of each of two training loops, after the second step."""
+    """Requests to the system for memory in 100 steps of each of two training loops, after the second step."""
     counts = json.loads(output_of([programs["steady"]]))
-    yield Row("steady_allocations", [counts["mlp"] + counts["lstm"]], unit="count", extra={"counts": counts})
+    yield Row("steady_allocations", by_round([counts["mlp"] + counts["lstm"]]), unit="count", extra={"counts": counts})
 
 
 # --- CSV files ---------------------------------------------------------------------------------------------------
@@ -103,7 +110,8 @@ def csv_row(name, mixed, build, programs, options):
                 result = json.loads(output_of([*command, path, 3 if options.quick else 7]))
                 figures[side].append(1e6 * result["median_ms"])
                 peer = f"pandas {result['pandas']}" if "pandas" in result else None
-    return Row(name, figures["ours"], [Figures(peer, "other", figures["peer"], "its C reader")] if peer else [])
+    theirs = [Figures(peer, "other", by_round(figures["peer"]), "its C reader")] if peer else []
+    return Row(name, by_round(figures["ours"]), theirs)
 
 
 def csv_number_rows(build, programs, _, options):
@@ -131,7 +139,8 @@ def file_rows(build, programs, _, options):
     figures = json.loads(output_of([programs["files"], build / "bench_files", size, rounds]))
     for name, (ours, theirs, what) in FILE_ROWS.items():
         if options.filter.search(name):
-            yield Row(name, [1e6 * figures[ours]], [Figures(what, "other", [1e6 * figures[theirs]])] if theirs else [])
+            others = [Figures(what, "other", by_round([1e6 * figures[theirs]]))] if theirs else []
+            yield Row(name, by_round([1e6 * figures[ours]]), others)
 
 
 # --- all of them -------------------------------------------------------------------------------------------------

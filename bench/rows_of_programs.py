@@ -1,14 +1,15 @@
 """Rows of the benchmark programs: all rows of one setting run in one process, and processes of all sides take turns.
 
-A short scouting round tells which settings and variants of a peer are hopeless for a row. The others are measured in
-full rounds, by turns with Capstan, which runs with its defaults but in rows that end in _t1 or _t2.
+A short scouting round tells which settings and variants of a LibTorch are hopeless for a row. The others are measured
+in full rounds, by turns with Capstan, which runs with its defaults but in rows that end in _t1 or _t2. Frameworks
+compile for long: they are not scouted, and take part in fewer rounds.
 """
 import sys
 from collections import defaultdict
-from statistics import median
 from typing import NamedTuple
 
-from measured import Figures, Row, growth_of, row_of, threads_of, variant_of, with_twins
+import targets
+from measured import Figure, Figures, Row, middle, row_of, threads_of, variant_of
 from peers import SETTINGS, Failed, Setting, filter_of, output_of, run_benchmarks
 
 HOPELESS = 1.5      # after scouting, a setting this many times slower than the peer's best is not tried again
@@ -16,7 +17,6 @@ CLOSE = 1.25        # the same after a full round
 SCOUTING = 0.01     # seconds of a row
 SECONDS = {"ours": 0.2, "libtorch": 0.25, "framework": 0.8}  # of a row in a turn, until it is known
 KEPT = 0.35         # what scouting leaves over, until it is known
-FRAMEWORK_ROUNDS = 2  # they are shown, not judged by, and slow to start
 
 
 class Key(NamedTuple):
@@ -35,20 +35,22 @@ def near_best(figures, share, group):
     """The keys that take at most `share` times what the best of their group takes."""
     best = defaultdict(lambda: float("inf"))
     for key, values in figures.items():
-        best[group(key)] = min(best[group(key)], median(values))
-    return {key for key, values in figures.items() if median(values) <= share * best[group(key)]}
+        best[group(key)] = min(best[group(key)], middle(values))
+    return {key for key, values in figures.items() if middle(values) <= share * best[group(key)]}
 
 
-def rounds_of(peer, rounds):
-    return min(rounds, FRAMEWORK_ROUNDS) if peer.kind == "framework" else rounds
+def peer_and_row(key):
+    return key.peer, row_of(key.name)
 
 
 class Timing:
-    """The rows of one table. `ours` are our programs' names of them; `keys` is what is tried."""
+    """The rows of one table. `ours` are our programs' names of them, `names` those of each peer's."""
 
-    def __init__(self, command, ours, peers, names, keys, clock, stage, min_time):
-        self.command, self.ours, self.peers, self.names, self.keys = command, ours, peers, names, keys
-        self.clock, self.stage, self.min_time = clock, stage, min_time
+    def __init__(self, command, ours, peers, names, clock, stage, min_time, framework_rounds):
+        self.command, self.ours, self.peers, self.names = command, ours, peers, names
+        self.keys = all_keys(names, peers)  # what is tried
+        self.clock, self.stage, self.min_time, self.framework_rounds = clock, stage, min_time, framework_rounds
+        self.scouting = f"scouting for {stage}"
         self.our_figures, self.figures = defaultdict(list), defaultdict(list)
         self.failed = {}      # peers whose program broke off, and why
         self.left_out = set()  # (peer, name): rows that the peer's program could not run
@@ -64,7 +66,10 @@ class Timing:
         return [name for name in self.ours if setting.fits(name)
                 and (row_of(name) in rows or (row_of(name) not in compared and first[name] == setting))]
 
-    def run_peer(self, peer, setting, stage, min_time, figures):
+    def rounds_of(self, peer, rounds):
+        return min(rounds, self.framework_rounds) if peer.kind == "framework" else rounds
+
+    def run_peer(self, peer, setting, number, stage, min_time, figures):
         names = self.names_now(peer, setting)
         if not names or peer.name in self.failed:
             return
@@ -77,12 +82,12 @@ class Timing:
             print(f"{peer.name} is left out from here on: {error}", file=sys.stderr)
             return
         for name, ns in results.items():
-            figures[Key(peer.name, name, setting)].append(ns)
+            figures[Key(peer.name, name, setting)].append(Figure(ns, number, SETTINGS.index(setting)))
         missing = {Key(peer.name, name, setting) for name in names} - {Key(peer.name, n, setting) for n in results}
         self.left_out |= {(key.peer, key.name) for key in missing}
         self.keys -= missing
 
-    def run_ours(self, setting):
+    def run_ours(self, setting, number):
         names = self.ours_now(setting)
         for held_to in (None, setting.threads):
             held = [name for name in names if threads_of(name) == held_to]
@@ -92,24 +97,37 @@ class Timing:
             with self.clock.running(self.stage, "ours", len(held)):
                 results = run_benchmarks(self.command, held, threads, self.min_time)
             for name, ns in results.items():
-                self.our_figures[row_of(name)].append(ns)
+                self.our_figures[name].append(Figure(ns, number, SETTINGS.index(setting)))
 
     def scout(self):
         scouted = defaultdict(list)
         for setting in SETTINGS:
-            for peer in self.peers:
+            for peer in (one for one in self.peers if one.kind == "libtorch"):
                 if names := self.names_now(peer, setting):
-                    self.clock.say(f"scouting: {peer.name}, {setting}, {len(names)} rows")
-                    self.run_peer(peer, setting, "scouting", SCOUTING, scouted)
-        self.keys &= near_best(scouted, HOPELESS, lambda key: (key.peer, row_of(key.name)))
-        self.clock.forget("scouting")
+                    self.clock.say(f"{self.scouting}: {peer.name}, {setting}, {len(names)} rows")
+                    self.run_peer(peer, setting, 0, self.scouting, SCOUTING, scouted)
+        self.keys -= set(scouted) - near_best(scouted, HOPELESS, peer_and_row)
+        self.clock.forget(self.scouting)
+
+    def plan_all(self, rounds, scouts):
+        """Tells the clock what there will be to do, as far as can be known before scouting."""
+        kept = KEPT if scouts else 1
+        for peer in self.peers:
+            tries, seconds = sum(key.peer == peer.name for key in self.keys), SECONDS[peer.kind]
+            scouted = scouts and peer.kind == "libtorch"
+            if scouted:
+                self.clock.plan(self.scouting, peer.name, tries, seconds / 2)
+            left = self.rounds_of(peer, rounds) * tries * (KEPT if scouted else 1)
+            self.clock.plan(self.stage, peer.name, int(left), seconds)
+        turns = kept * len(SETTINGS) if self.peers else 1
+        self.clock.plan(self.stage, "ours", int(rounds * turns * len(self.ours)), SECONDS["ours"])
 
     def plan(self, rounds, turn):
         """Tells the clock what is left."""
         self.clock.forget(self.stage)
         for peer in self.peers:
             count = sum(key.peer == peer.name for key in self.keys)
-            left = max(0, rounds_of(peer, rounds) - turn)
+            left = max(0, self.rounds_of(peer, rounds) - turn)
             self.clock.plan(self.stage, peer.name, left * count, SECONDS[peer.kind])
         count = sum(len(self.ours_now(setting)) for setting in SETTINGS)
         self.clock.plan(self.stage, "ours", (rounds - turn) * count, SECONDS["ours"])
@@ -118,83 +136,95 @@ class Timing:
         for turn in range(rounds):
             self.plan(rounds, turn)
             for setting in SETTINGS:
-                now = [peer for peer in self.peers if turn < rounds_of(peer, rounds) and self.names_now(peer, setting)]
+                now = [peer for peer in self.peers
+                       if turn < self.rounds_of(peer, rounds) and self.names_now(peer, setting)]
                 if now or self.ours_now(setting):
                     who = ", ".join(["Capstan", *(peer.name for peer in now)])
                     self.clock.say(f"{self.stage}, round {turn + 1} of {rounds}: {setting}: {who}")
-                self.run_ours(setting)
+                self.run_ours(setting, turn)
                 for peer in now:
-                    self.run_peer(peer, setting, self.stage, self.min_time, self.figures)
-            self.keys &= near_best(self.figures, CLOSE, lambda key: (key.peer, row_of(key.name)))
+                    self.run_peer(peer, setting, turn, self.stage, self.min_time, self.figures)
+            self.keys &= near_best(self.figures, CLOSE, peer_and_row)
 
     def rows(self):
         """What was measured so far, in the order of our program."""
         for row in dict.fromkeys(row_of(name) for name in self.ours):
-            if self.our_figures[row]:
+            variants = [figures for name, figures in self.our_figures.items() if row_of(name) == row]
+            if variants:
                 best = (self.best(peer, row) for peer in self.peers)
-                yield Row(row, self.our_figures[row], [figures for figures in best if figures])
+                yield Row(row, min(variants, key=middle), [figures for figures in best if figures])
 
     def best(self, peer, row):
         tried = [key for key in self.figures if key.peer == peer.name and row_of(key.name) == row]
         if not tried:
             return None
-        key = min(tried, key=lambda one: median(self.figures[one]))
+        key = min(tried, key=lambda one: middle(self.figures[one]))
         variant = variant_of(key.name)
         setting = f"t{key.setting.threads}" if peer.kind == "framework" else str(key.setting)
         return Figures(peer.name, peer.kind, self.figures[key], f"{setting}{f' /{variant}' if variant else ''}",
-                       key.name.removesuffix("/real_time"), key.setting.environment())
+                       key.name.removesuffix("/real_time"))
 
 
-# --- rows at other sizes -----------------------------------------------------------------------------------------
-
-
-def growth_keys(main, names, peers):
-    """For rows at other sizes, the settings that were near the best in their base row, or in a twin of it.
-
-    LibTorch's are held against the best LibTorch, a framework's against the best of all: it takes part where it leads.
-    """
-    kinds = {peer.name: peer.kind for peer in peers}
-    libtorch = {key: values for key, values in main.figures.items() if kinds[key.peer] == "libtorch"}
-    near = near_best(libtorch, HOPELESS, lambda key: row_of(key.name))
-    near |= {key for key in near_best(main.figures, HOPELESS, lambda key: row_of(key.name))
-             if kinds[key.peer] == "framework"}
-    return {key for key in all_keys(names, peers) if is_near(key, near, main.figures)}
-
-
-def is_near(key, near, figures):
-    base = with_twins(growth_of(key.name)[0])
-    variant = variant_of(key.name)
-    known = [one for one in figures if one.peer == key.peer and row_of(one.name) in base]
-    if not known:
-        return True  # nothing to judge by
-    same = [one for one in known if variant_of(one.name) == variant] or known
-    return any(one in near and one.setting == key.setting for one in same)
+def against_loops(rows):
+    """Rows whose peer is another row of ours get its figures; that one is then no row of its own."""
+    by_name = {row.name: row for row in rows}
+    for name, loops in targets.LOOPS.items():
+        if name in by_name and loops in by_name:
+            by_name[name].theirs.append(Figures(targets.LOOPS_NAME, "other", by_name.pop(loops).ours))
+    return list(by_name.values())
 
 
 # --- memory ------------------------------------------------------------------------------------------------------
 
+AS_IT_COMES = [setting for setting in SETTINGS if setting.threads == setting.blas and not setting.keeps]
 
-def peak_mb(measure, command, name, environment):
+
+def peak_mb(measure, command, environment):
+    return int(output_of([measure, *command], environment).split()[1]) * 1024 / 1e6
+
+
+def row_peak_mb(measure, command, name, environment):
     """Of a process that runs one row."""
     one = filter_of([name]).replace(")$", ")(/real_time)?$")
-    text = output_of([measure, *command, one, f"--benchmark_min_time={SCOUTING}"], environment)
-    return round(int(text.split()[1]) * 1024 / 1e6, 1)
+    return peak_mb(measure, [*command, one, f"--benchmark_min_time={SCOUTING}"], environment)
 
 
-def measure_peaks(rows, measure, ours, peers, clock):
-    """Peak memory in MB of each row, and of the best LibTorch in its best setting. Twins are left out.
+def hello_peaks(measure, peers):
+    """Of the LibTorch programs that add two tensors, by the peer's name."""
+    for peer in (one for one in peers if one.hello):
+        try:
+            yield peer.name, peak_mb(measure, [peer.hello], {})
+        except Failed as error:
+            print(f"no peaks of {peer.name}: {error}", file=sys.stderr)
 
-    Yields a row's name and its columns.
+
+def lowest_peaks(row, measure, commands, hellos):
+    """LibTorch's lowest peak, on one thread or two, with malloc as it comes; and its lowest beyond hello's."""
+    whole, own = [], []
+    for figures in (one for one in row.theirs if one.peer in hellos):
+        try:
+            peaks = [row_peak_mb(measure, commands[figures.peer], figures.name, setting.environment())
+                     for setting in AS_IT_COMES]
+        except Failed as error:
+            print(f"no peak of {figures.peer} in {row.name}: {error}", file=sys.stderr)
+            continue
+        whole.append(min(peaks))
+        own.append(min(peaks) - hellos[figures.peer])
+    return min(whole, default=None), min(own, default=None)
+
+
+def measure_peaks(rows, programs, ours, peers, clock):
+    """Peak memory in MB of each row, ours and LibTorch's. Twins are left out. Yields a row's name and its columns.
+
+    Peaks are of whole processes; own ones are what is beyond the peak of a program that adds two tensors.
     """
+    measure = programs["measure"]
     commands = {peer.name: peer.command for peer in peers}
+    hello, hellos = peak_mb(measure, [programs["hello"]], {}), dict(hello_peaks(measure, peers))
     rows = [row for row in rows if threads_of(row.name) is None]
     clock.say(f"peak memory of {len(rows)} rows")
     for row in rows:
-        best = row.best()
-        peaks = {"ours_peak_mb": peak_mb(measure, ours, row.name, {}), "peer_peak_mb": None}
-        if best:
-            try:
-                peaks["peer_peak_mb"] = peak_mb(measure, commands[best.peer], best.name, best.environment)
-            except Failed as error:
-                print(f"no peak of {best.peer} in {row.name}: {error}", file=sys.stderr)
-        yield row.name, peaks
+        peak = row_peak_mb(measure, ours, row.name, {})
+        whole, own = lowest_peaks(row, measure, commands, hellos)
+        columns = {"ours_peak_mb": peak, "peer_peak_mb": whole, "ours_own_mb": peak - hello, "peer_own_mb": own}
+        yield row.name, {name: mb if mb is None else round(mb, 1) for name, mb in columns.items()}

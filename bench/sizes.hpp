@@ -43,6 +43,7 @@ inline Growing along_size(std::int64_t base, std::int64_t small, std::int64_t la
 
 // --- operations --------------------------------------------------------------------------------------------------
 
+inline const Growing kAddOne{{0, 0, 0, 1}, {}};
 inline const Growing kAdd = along_size(64, 4096, 1 << 20);
 inline const Growing kElementwise = along_size(1 << 20, 4096, 1 << 24);
 inline const Growing kSoftmax = along_width(1024, 64, 8192);  // columns of 1024 rows

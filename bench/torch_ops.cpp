@@ -23,17 +23,17 @@ void forward_rows(const std::string& name, const Growing& workload, Prepare prep
 
 torch::Tensor square(const Sizes& sizes, std::uint64_t seed = 1) { return values({sizes.size, sizes.size}, seed); }
 
-void add_row(const std::string& name, const Growing& workload) {
+void add_rows(const std::string& name, const Growing& workload) {
   const auto add = [](const Sizes& sizes) {
     return [a = values({sizes.size}, 1), b = values({sizes.size}, 2)] { return torch::add(a, b); };
   };
-  growing_row(name + "/plain", workload, guarded<torch::NoGradGuard>(add));
-  growing_row(name + "/inference", workload, guarded<c10::InferenceMode>(add));
+  growing_rows(name + "/plain", workload, guarded<torch::NoGradGuard>(add));
+  growing_rows(name + "/inference", workload, guarded<c10::InferenceMode>(add));
 }
 
 void elementwise_rows() {
-  add_row("add_1", {{0, 0, 0, 1}, {}});
-  add_row("add_64", kAdd);
+  add_rows("add_1", kAddOne);
+  add_rows("add_64", kAdd);
   forward_rows("exp", kElementwise,
                [](const Sizes& sizes) { return [x = values({sizes.size})] { return torch::exp(x); }; });
   forward_rows("tanh", kElementwise,

@@ -102,7 +102,7 @@ torch::Tensor mixed_lengths(std::int64_t batch) {
   return lengths;
 }
 
-/// A layer over padded [batch, steps, width], packed and padded again.
+/// A layer over padded [batch, steps, width] in any order, packed and padded again.
 struct PackedLstm {
   std::int64_t steps;
   torch::nn::LSTM layer;
@@ -118,6 +118,37 @@ struct PackedLstm {
     const auto outputs = std::get<0>(layer->forward_with_packed_input(packed));
     return std::get<0>(rnn_utils::pad_packed_sequence(outputs, /*batch_first=*/true, 0.0, steps));
   }
+};
+
+struct PlainLstm : Sequence<torch::nn::LSTM> {
+  explicit PlainLstm(const Sizes& sizes) : Sequence(sizes, torch::nn::LSTMOptions(sizes.width, sizes.width)) {}
+};
+
+/// The same over padded [steps, batch, width] that was sorted beforehand, the longest first.
+struct SortedLstm : PlainLstm {
+  std::int64_t steps;
+  torch::Tensor lengths;
+
+  explicit SortedLstm(const Sizes& sizes)
+      : PlainLstm(sizes),
+        steps(sizes.steps),
+        lengths(std::get<0>(mixed_lengths(sizes.batch).sort(0, /*descending=*/true))) {}
+  torch::Tensor operator()() {
+    const auto packed = rnn_utils::pack_padded_sequence(x, lengths, /*batch_first=*/false, /*enforce_sorted=*/true);
+    const auto outputs = std::get<0>(layer->forward_with_packed_input(packed));
+    return std::get<0>(rnn_utils::pad_packed_sequence(outputs, /*batch_first=*/false, 0.0, steps));
+  }
+};
+
+/// All steps of padded [steps, batch, width], the padding's outputs made zero by a mask that is there already.
+struct MaskedLstm : PlainLstm {
+  torch::Tensor mask;
+
+  explicit MaskedLstm(const Sizes& sizes)
+      : PlainLstm(sizes),
+        mask((torch::arange(sizes.steps).view({sizes.steps, 1, 1}) < mixed_lengths(sizes.batch).view({sizes.batch, 1}))
+                 .to(torch::kFloat)) {}
+  torch::Tensor operator()() { return Sequence::operator()() * mask; }
 };
 
 /// With the gradients for the inputs and all weights.
@@ -206,7 +237,10 @@ void recurrent_rows() {
 
   sequence_rows<Gru>("gru_256/layer", kGruForward, kGru);
   sequence_rows<Bilstm>("bilstm_256/layer", without_growth(kBilstm), kBilstm);
-  sequence_rows<PackedLstm>("lstm_variable_length/packed", without_growth(kVariableLength), kVariableLength);
+  const Growing lengths_forward = without_growth(kVariableLength);
+  sequence_rows<PackedLstm>("lstm_variable_length/packed", lengths_forward, kVariableLength);
+  sequence_rows<SortedLstm>("lstm_variable_length/packed_sorted", lengths_forward, kVariableLength);
+  sequence_rows<MaskedLstm>("lstm_variable_length/masked", lengths_forward, kVariableLength);
 
   forward_row<TinyLayer>("lstm4_one_sample/layer", kTinyCell);
   forward_row<TinyCell>("lstm4_one_sample/cell", kTinyCell);

@@ -25,10 +25,10 @@ struct Chain {
 };
 
 void chain_rows() {
-  growing_row("chain_32_backward/grad", kChain, [](const Sizes& sizes) {
+  growing_rows("chain_32_backward/grad", kChain, [](const Sizes& sizes) {
     return [chain = Chain(sizes)] { return torch::autograd::grad({chain()}, {chain.x})[0]; };
   });
-  growing_row("chain_32_backward/backward", kChain, [](const Sizes& sizes) {
+  growing_rows("chain_32_backward/backward", kChain, [](const Sizes& sizes) {
     return [chain = Chain(sizes)] {
       chain.x.mutable_grad() = torch::Tensor();
       chain().backward();

@@ -1,92 +1,143 @@
-"""Holds rows against bench/targets.py."""
+"""Holds rows against bench/targets.py, and one run against another."""
 from statistics import median
 from typing import NamedTuple
 
 import targets
+from measured import paired_ratio, threads_of
+
+NOT_COMPARED = "not compared"
+AGREE = 0.10  # ratios of two runs that differ by more are named
 
 
 class Check(NamedTuple):
     target: str
     measured: str
     holds: bool
+    close: bool = False  # the target is within the spread
 
 
-def bandwidth_share(row, rows):
-    """What a row moves as a share of what a plain copy or sum moves on as many threads, or None."""
-    moved = targets.first_match(targets.BYTES, row.name)
-    if not moved:
+def is_close(found, target):
+    return found.low < target < found.high
+
+
+def share_of_limit(row, rows):
+    """What a row reaches of its yardstick's rate on as many threads, or None."""
+    if row.name not in targets.BOUNDS:
         return None
-    size, stream = moved
-    suffix = row.name[-3:] if row.name.endswith(("_t1", "_t2")) else ""
+    amount, name = targets.BOUNDS[row.name]
     # A row with the defaults is held against the faster of one thread and two.
-    plain = [rows[name].median() for name in ([stream + suffix] if suffix else [f"{stream}_t1", f"{stream}_t2"])
-             if name in rows]
-    return size / row.median() / (targets.STREAM_BYTES[stream] / min(plain)) if plain else None
+    rates = [done / rows[f"{name}_t{threads}"].median()
+             for threads, done in enumerate(targets.YARDSTICKS[name].amounts, 1)
+             if f"{name}_t{threads}" in rows and threads_of(row.name) in (None, threads)]
+    return amount / row.median() / max(rates) if rates else None
 
 
-def check_ratio(row, rows):
-    least = targets.first_match(targets.RATIOS, row.name)
-    best = row.best()
-    if least is None or best is None:
+def check_ratio(row, rows, has_libtorch):
+    least = targets.RATIOS.get(row.name)
+    if least is None:
         return []
-    ratio, target = row.ratio(best), f">={least:g}x"
-    if ratio >= least:
-        return [Check(target, f"{ratio:.2f}", True)]
-    if targets.is_noisy(row.name) and ratio >= least - targets.NOISE:
-        return [Check(target, f"{ratio:.2f}, within noise", True)]
-    share = bandwidth_share(row, rows)
-    if share is not None and share >= targets.BANDWIDTH:
-        return [Check(target, f"{ratio:.2f}, {share:.0%} of memory", True)]
-    return [Check(target, f"{ratio:.2f}" + (f", {share:.0%} of memory" if share else ""), False)]
+    ratio, target = row.ratio(row.rival()), f">={least:g}x"
+    if ratio is None:
+        return [Check(target, NOT_COMPARED, False)] if has_libtorch else []
+    measured, close = f"{ratio.median:.2f}", is_close(ratio, least)
+    if ratio.median >= least:
+        return [Check(target, measured, True, close)]
+    if row.name in targets.PRODUCTS and ratio.high >= least:  # the same library's on both sides
+        return [Check(target, f"{measured}, within spread", True, close)]
+    share = share_of_limit(row, rows)
+    if share is None:
+        return [Check(target, measured, False, close)]
+    yardstick = targets.YARDSTICKS[targets.BOUNDS[row.name][1]]
+    return [Check(target, f"{measured}, {share:.0%} of {yardstick.what}", share >= yardstick.share, close)]
 
 
-def check_threads(row, rows):
+def check_threads(row, rows, _):
     one = rows.get(row.name.removesuffix("_t2") + "_t1")
-    if not row.name.endswith("_t2") or not one:
+    if not row.name.endswith("_t2") or not one or targets.is_yardstick(row.name):
         return []
-    share = row.median() / one.median()
-    return [Check("t2", f"{share:.2f} of t1", share <= targets.TWO_THREADS)]
+    share = paired_ratio(row.ours, one.ours)
+    if share is None:
+        return []
+    return [Check("t2", f"{share.median:.2f} of t1", share.median <= targets.TWO_THREADS,
+                  is_close(share, targets.TWO_THREADS))]
 
 
-def check_memory(row, _):
+def check_memory(row, _, __):
     ours, theirs = row.extra.get("ours_peak_mb"), row.extra.get("peer_peak_mb")
-    if not targets.is_step(row.name) or ours is None or theirs is None:
+    if row.name not in targets.STEPS or ours is None or theirs is None:
         return []
     return [Check("mem", f"{ours:.0f} of {theirs:.0f} MB", ours <= theirs)]
 
 
-def check_limits(row, _):
+def check_limits(row, _, __):
     checks = []
     for what, most in targets.LIMITS.get(row.name, {}).items():
         value = row.extra.get("ours_peak_mb") if what == "peak_mb" else row.median()
-        unit, size = {"ns": ("ms", 1e6), "count": ("calls", 1)}.get(what, ("MB", 1))
+        unit, size = {"ns": ("ms", 1e6), "count": ("requests", 1)}.get(what, ("MB", 1))
         if value is not None:
             checks.append(Check(f"<={most / size:g} {unit}", f"{value / size:.3g} {unit}", value <= most))
     return checks
 
 
-def check_rows(rows):
-    """The checks of every row, by its name. One without LibTorch has only those that need no peer."""
+def check_rows(rows, has_libtorch):
+    """The checks of every row, by its name. Without LibTorch rows have only those that need no peer."""
     by_name = {row.name: row for row in rows}
     return {row.name: [check for kind in (check_ratio, check_threads, check_memory, check_limits)
-                       for check in kind(row, by_name)] for row in rows}
+                       for check in kind(row, by_name, has_libtorch)] for row in rows}
 
 
-def verdict(checks):
+def holds(checks):
+    """None for a row without a target."""
+    return all(check.holds for check in checks) if checks else None
+
+
+def judged(checks):
     """In a word or two: the first thing missed, if any."""
     missed = [check for check in checks if not check.holds]
-    if missed:
-        return f"MISSED {missed[0].measured}"
-    return "holds" if checks else "-"
+    if not missed:
+        return ("holds, close" if any(check.close for check in checks) else "holds") if checks else "-"
+    if missed[0].measured == NOT_COMPARED:
+        return NOT_COMPARED
+    return f"MISSED {missed[0].measured}{', close' if missed[0].close else ''}"
 
 
-def needs_stream(name):
-    return targets.first_match(targets.BYTES, name) is not None
+def verdict(row, checks):
+    """What was judged, and which frameworks are faster."""
+    leads = row.leading_frameworks(targets.FRAMEWORK_LEAD)
+    faster = " and ".join(f"{peer.split()[0]} {lead:.1f}x" for peer, lead in leads.items())
+    return f"{judged(checks)}, but {faster} faster" if faster else judged(checks)
 
 
-def compare_runs(new, old):
-    """Two runs, as their JSON: the change of each row's ratio, and the median of how large these are."""
-    before = {row["name"]: row["ratio"] for row in old["rows"] + old["growth"]}
-    changes = {row["name"]: row["ratio"] / before[row["name"]] - 1 for row in new["rows"] + new["growth"]
-               if row["ratio"] and before.get(row["name"])}
-    return changes, median(abs(change) for change in changes.values()) if changes else None
+# --- two runs ----------------------------------------------------------------------------------------------------
+
+
+class Comparison(NamedTuple):
+    changes: dict        # of ratios, by row
+    typical: float       # the median of how large these are
+    verdicts: list       # rows that hold in one run and not in the other, though neither is close
+    only_new: list
+    only_old: list
+
+    def agree(self):
+        return self.typical <= AGREE and not (self.verdicts or self.only_new or self.only_old)
+
+
+def rows_by_name(run, wanted):
+    return {row["name"]: row for row in run["rows"] + run["growth"] if wanted(row["name"])}
+
+
+def is_row_close(row):
+    return any(check.get("close") for check in row.get("checks", []))
+
+
+def compare_runs(new, old, wanted=lambda name: True):
+    """Two runs, as their JSON, in the rows that are wanted."""
+    now, before = rows_by_name(new, wanted), rows_by_name(old, wanted)
+    both = [name for name in now if name in before]
+    changes = {name: now[name]["ratio"] / before[name]["ratio"] - 1 for name in both
+               if now[name]["ratio"] and before[name]["ratio"]}
+    verdicts = [name for name in both if now[name].get("holds") != before[name].get("holds")
+                and not is_row_close(now[name]) and not is_row_close(before[name])]
+    typical = median(abs(change) for change in changes.values()) if changes else 0
+    return Comparison(changes, typical, verdicts, [name for name in now if name not in before],
+                      [name for name in before if name not in now])

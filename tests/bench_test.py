@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""What bench/ makes of figures, by invented ones: pairs, verdicts, growth, and the comparison of two runs."""
+import re
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
+
+import targets
+from measured import WORK, Figure, Figures, Row, by_round, paired_ratio, work_factor
+from peers import TUNING
+from rows_of_programs import against_loops
+from verdicts import check_rows, compare_runs, verdict
+
+
+def row(name, ours, theirs=None, framework=None, **others):
+    peers = [Figures("LibTorch 1.13.1", "libtorch", by_round(theirs))] if theirs else []
+    peers += [Figures("TensorFlow 2.0", "framework", by_round(framework))] if framework else []
+    return Row(name, by_round(ours), peers, **others)
+
+
+def verdicts_of(*rows, has_libtorch=True):
+    checks = check_rows(rows, has_libtorch)
+    return [verdict(one, checks[one.name]) for one in rows]
+
+
+class Pairs(unittest.TestCase):
+    def test_a_figure_is_divided_by_that_of_its_round_and_the_nearest_turn(self):
+        theirs = [Figure(20, 0, 3), Figure(90, 1, 6)]
+        ours = [Figure(1, 0, 0), Figure(2, 0, 4), Figure(3, 1, 5), Figure(100, 2, 6)]
+        self.assertEqual(paired_ratio(theirs, ours), (15, 20, 25))  # of 20/2 and 90/3
+
+    def test_a_slow_round_of_both_sides_changes_no_ratio(self):
+        ratio = row("add_1", [1, 2, 5], [10, 20, 50]).ratio(row("add_1", [1], [1]).best())
+        self.assertEqual(ratio, (1, 1, 1))  # the only pair is that of the first round
+        slow = row("add_1", [1, 2, 5], [10, 20, 50])
+        self.assertEqual(slow.ratio(slow.best()), (10, 10, 10))
+
+    def test_without_a_round_in_common_there_is_no_ratio(self):
+        self.assertIsNone(paired_ratio([Figure(1, 0)], [Figure(1, 1)]))
+        self.assertIsNone(paired_ratio([Figure(1)], [Figure(0)]))
+
+
+class Verdicts(unittest.TestCase):
+    def test_a_target_within_the_quartiles_is_close(self):
+        self.assertEqual(verdicts_of(row("parity_step", [10, 10, 10], [36, 41, 44])), ["holds, close"])
+        self.assertEqual(verdicts_of(row("parity_step", [10, 10, 10], [36, 39, 44])), ["MISSED 3.90, close"])
+        self.assertEqual(verdicts_of(row("parity_step", [10, 10, 10], [30, 31, 32])), ["MISSED 3.10"])
+
+    def test_a_product_holds_within_its_spread_alone(self):
+        self.assertEqual(verdicts_of(row("matmul_256_t1", [100] * 3, [97, 98, 104])), ["holds, close"])
+        self.assertEqual(verdicts_of(row("matmul_256_t1", [100] * 3, [98, 98, 98])), ["MISSED 0.98"])
+
+    def test_a_product_holds_near_the_peak(self):
+        peak = row("peak_fma_t1", [2**27 / 100])    # 100 operations a ns
+        near, far = (row("matmul_1024_t1", [2 * 1024**3 / rate], [1]) for rate in (96, 90))
+        self.assertEqual(verdicts_of(near, peak), ["holds", "-"])
+        self.assertIn("90% of peak", verdicts_of(far, peak)[0])
+
+    def test_a_row_that_no_libtorch_measured_is_missed_where_there_is_one(self):
+        self.assertEqual(verdicts_of(row("parity_step", [1])), ["not compared"])
+        self.assertEqual(verdicts_of(row("parity_step", [1]), has_libtorch=False), ["-"])
+
+    def test_a_faster_framework_is_named(self):
+        self.assertEqual(verdicts_of(row("add_1", [12], [120], [10])), ["holds, but TensorFlow 1.2x faster"])
+        self.assertEqual(verdicts_of(row("add_1", [12], [120], [11.8])), ["holds"])
+
+    def test_two_threads_are_held_against_one_in_pairs(self):
+        self.assertEqual(verdicts_of(row("gather_t1", [10, 20, 30]), row("gather_t2", [10, 20, 30])), ["-", "holds"])
+        self.assertEqual(verdicts_of(row("gather_t1", [10] * 3), row("gather_t2", [11] * 3)),
+                         ["-", "MISSED 1.10 of t1"])
+        self.assertEqual(verdicts_of(row("stream_copy_t1", [10]), row("stream_copy_t2", [20])), ["-", "-"])
+
+    def test_loops_are_the_peer_of_their_plan(self):
+        rows = against_loops([row("plan_lstm4", [100]), row("loops_lstm4", [60])])
+        self.assertEqual([one.name for one in rows], ["plan_lstm4"])
+        self.assertEqual(verdicts_of(*rows), ["holds"])
+        self.assertEqual(verdicts_of(*against_loops([row("plan_lstm4", [100]), row("loops_lstm4", [40])])),
+                         ["MISSED 0.40"])
+
+    def test_targets_without_a_row_are_named(self):
+        self.assertEqual(targets.without_row([row(name, [1]) for name in [*targets.RATIOS, *targets.LIMITS]]), [])
+        self.assertIn("library_size", targets.without_row([row("add_1", [1])]))
+
+    def test_limits_are_in_their_units(self):
+        checks = check_rows([row("library_size", [44.0], unit="MB")], True)["library_size"]
+        self.assertEqual(checks, [("<=45 MB", "44 MB", True, False)])
+
+
+class Growth(unittest.TestCase):
+    def test_work_grows_by_its_largest_part(self):
+        self.assertEqual(work_factor("matmul_1024.size=2048"), 8)
+        self.assertEqual(work_factor("parity_step.batch=100"), 0.1)
+        self.assertIsNone(work_factor("unknown.size=3"))
+
+    def test_base_sizes_are_those_of_the_programs(self):
+        try:
+            from peer_rows import WORKLOADS
+        except ImportError:
+            self.skipTest("NumPy is not there")
+        known = {f"{name}.{axis}": workload.sizes[axis]
+                 for name, workload in WORKLOADS.items() for axis in workload.growth}
+        self.assertEqual(known, {name: size for name, (size, _) in WORK.items()})
+
+
+class Runs(unittest.TestCase):
+    def made(self, *rows):
+        checks = check_rows(rows, True)
+        return {"growth": [], "rows": [one.as_json() | {
+            "checks": [check._asdict() for check in checks[one.name]],
+            "holds": all(check.holds for check in checks[one.name])} for one in rows]}
+
+    def test_runs_that_say_the_same_agree(self):
+        old, new = self.made(row("add_1", [1], [12])), self.made(row("add_1", [2], [25]))
+        self.assertTrue(compare_runs(new, old).agree())
+
+    def test_another_verdict_or_another_set_of_rows_differs(self):
+        old = self.made(row("add_1", [10], [101]), row("add_64", [10], [101]))
+        self.assertEqual(compare_runs(self.made(row("add_1", [10], [99]), row("add_64", [10], [101])), old).verdicts,
+                         ["add_1"])
+        fewer = compare_runs(self.made(row("add_1", [10], [101])), old)
+        self.assertEqual((fewer.only_old, fewer.agree()), (["add_64"], False))
+        self.assertTrue(compare_runs(self.made(row("add_1", [10], [101])), old, re.compile("add_1").search).agree())
+
+    def test_a_verdict_that_was_close_does_not_differ(self):
+        old = self.made(row("add_1", [10] * 3, [90, 101, 110]))
+        self.assertEqual(compare_runs(self.made(row("add_1", [10] * 3, [98, 98, 98])), old).verdicts, [])
+
+
+class Environment(unittest.TestCase):
+    def test_what_tunes_a_peer_is_taken_away(self):
+        for name in ["KMP_BLOCKTIME", "GOMP_SPINCOUNT", "NPROC", "JAX_PLATFORMS", "XLA_FLAGS", "TF_NUM", "LD_PRELOAD"]:
+            self.assertTrue(TUNING.match(name), name)
+        for name in ["PATH", "LD_LIBRARY_PATH", "NPROC_OF_ANOTHER"]:
+            self.assertFalse(TUNING.match(name), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
