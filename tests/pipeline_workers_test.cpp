@@ -330,11 +330,15 @@ TEST_CASE("prefetch works while the loop does", "[data][pipeline][threads][timin
                  return x;
                }) |
                data::prefetch(2);
-  const auto start = Clock::now();
-  for ([[maybe_unused]] const std::int64_t x : ahead) sleep_for(step);
-  const auto took = Clock::now() - start;
-  CHECK(took >= kCount * step);
-  CHECK(took < 2 * kCount * step * 3 / 4);  // one after the other takes 2 * kCount * step
+  const auto limit = 2 * kCount * step * 3 / 4;  // one after the other takes 2 * kCount * step
+  auto fastest = Clock::duration::max();
+  for (int attempt = 0; attempt < 3 && fastest >= limit; ++attempt) {  // machines with much to do sleep longer
+    const auto start = Clock::now();
+    for ([[maybe_unused]] const std::int64_t x : ahead) sleep_for(step);
+    fastest = std::min(fastest, Clock::now() - start);
+    CHECK(fastest >= kCount * step);
+  }
+  CHECK(fastest < limit);
 }
 
 TEST_CASE("a source that takes long is asked for single elements", "[data][pipeline][threads][host]") {
