@@ -15,10 +15,6 @@
 
 namespace capstan::autograd {
 
-/// What products are computed in on this thread; float32: autocast is off.
-extern constinit thread_local DType autocast_type;
-inline bool autocasting() noexcept { return autocast_type != DType::float32; }
-
 /// Whether all (but undefined ones) are float32 or of 16 bits, and some not of that type.
 bool can_become(DType type, std::initializer_list<const TensorImpl*> operands) noexcept;
 /// Whether all (but undefined ones) are float32 or of 16 bits, and not all of one type.

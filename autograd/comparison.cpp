@@ -24,7 +24,7 @@ Tensor compare(const char* op, Compare kind, const Tensor& x, const Tensor& y, W
   const bool order = kind == Compare::less || kind == Compare::less_equal;
   if (order && operands.dtype() == DType::bool8) autograd::wrong_type(op, Domain::numbers, DType::bool8, where);
   const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
-  Tensor out = autograd::result_like(a, operands.shape, DType::bool8, where);
+  Tensor out = autograd::result_like(a, operands.shape(), DType::bool8, where);
   backend_of(a, where).compare(kind, exchanged ? b : a, exchanged ? a : b, *out.impl());
   autograd::note(op, where, {operands.a, operands.b}, {&out});
   return out;
@@ -34,7 +34,7 @@ Tensor logical(const char* op, int kind, const Tensor& x, const Tensor& y, Where
   const autograd::Rollback rollback;
   const Operands operands(op, x, y, where);
   autograd::check_domain(op, Domain::boolean, operands.dtype(), where);
-  Tensor out = autograd::result_like(*x.impl(), operands.shape, DType::bool8, where);
+  Tensor out = autograd::result_like(*x.impl(), operands.shape(), DType::bool8, where);
   backend_of(*x.impl(), where).logical(kind, *x.impl(), *y.impl(), *out.impl());
   if (x.is_same(y)) autograd::note(op, where, {&x}, {&out});
   else autograd::note(op, where, {&x, &y}, {&out});
@@ -50,7 +50,7 @@ Tensor bitwise(const char* op, Bitwise kind, const Tensor& x, const Tensor& y, W
     base::fail<DTypeError>(where, op, ": the tensor is ", dtype,
                            shift ? "; it must be an integer type." : "; it must be an integer type or bool.");
   const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
-  Tensor out = autograd::result_like(a, operands.shape, dtype, where);
+  Tensor out = autograd::result_like(a, operands.shape(), dtype, where);
   backend_of(a, where).bitwise(kind, a, b, *out.impl());
   if (kind == Bitwise::inverse) autograd::note(op, where, {&x}, {&out});
   else autograd::note(op, where, {operands.a, operands.b}, {&out});

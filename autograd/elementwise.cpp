@@ -21,22 +21,9 @@ void wrong_type(const char* op, Domain domain, DType dtype, Where where) {
   base::fail<DTypeError>(where, op, ": the tensor is ", dtype, "; ", rule);
 }
 
-void check_domain(const char* op, Domain domain, DType dtype, Where where) {
-  const bool fits =
-      domain == Domain::floating ? is_floating(dtype) : (dtype == DType::bool8) == (domain == Domain::boolean);
-  if (!fits) wrong_type(op, domain, dtype, where);
-}
-
 Tensor like(const char* op, const Tensor& x, Scalar value, Where where) {
   const TensorImpl& impl = core::defined(op, x, where);
   return core::number_tensor(op, value, impl.dtype, impl.device(), where);
-}
-
-Operands::Operands(const char* op, const Tensor& x, const Tensor& y, Where where) : a(&x), b(&y) {
-  const TensorImpl &ix = core::defined(op, x, where), &iy = core::defined(op, y, where);
-  core::require_same_device(op, ix, iy, where);
-  shape = core::broadcast_shapes(op, ix.shape, iy.shape, where);
-  if (ix.dtype != iy.dtype) convert(op, where);
 }
 
 void Operands::convert(const char* op, Where where) {
@@ -45,10 +32,9 @@ void Operands::convert(const char* op, Where where) {
     base::fail<DTypeError>(where, op, ": types do not mix: a is ", left, " and b is ", right,
                            "; the Array API table has no common type for them. Convert one with x.to(dtype).");
   const DType common = promote(left, right, where);
-  converted_a = a->to(common, where);
-  converted_b = b->to(common, where);
-  a = &converted_a;
-  b = &converted_b;
+  converted_ = {a->to(common, where), b->to(common, where)};
+  a = &converted_->a;
+  b = &converted_->b;
 }
 
 }  // namespace autograd
@@ -142,7 +128,7 @@ Tensor nextafter(const Tensor& a, const Tensor& b, Where where) {
   if (dtype != DType::float32 && dtype != DType::float64)  // a 16-bit type computes in float32, whose steps it loses
     base::fail<DTypeError>(where, "nextafter: the tensor is ", dtype, "; it must be float32 or float64.");
   const TensorImpl &x = *operands.a->impl(), &y = *operands.b->impl();
-  Tensor out = autograd::result_like(x, operands.shape, dtype, where);
+  Tensor out = autograd::result_like(x, operands.shape(), dtype, where);
   backend_of(x, where).binary(kernels::kBinaryId<kernels::Nextafter>, x, y, *out.impl());
   autograd::note("nextafter", where, {operands.a, operands.b}, {&out});
   return out;
@@ -200,7 +186,7 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where wh
   const autograd::Rollback rollback;
   const Operands operands("where", a, b, where);
   core::require_same_device("where", c, *a.impl(), where);
-  const Shape shape = core::broadcast_shapes("where", c.shape, operands.shape, where);
+  const Shape shape = core::broadcast_shapes("where", c.shape, operands.shape(), where);
   Tensor out = autograd::result_like(*operands.a->impl(), shape, operands.dtype(), where);
   backend_of(c, where).select(c, *operands.a->impl(), *operands.b->impl(), *out.impl());
   if (is_floating(operands.dtype()))

@@ -1,5 +1,7 @@
 #pragma once
 // How rows of lib/kernels become differentiable operations: check, compute, record.
+#include <optional>
+
 #include "autograd/ops.hpp"
 #include "autograd/rule_value.hpp"
 
@@ -9,7 +11,12 @@ using kernels::Domain;
 using kernels::Saves;
 
 [[noreturn]] void wrong_type(const char* op, Domain domain, DType dtype, Where where);
-void check_domain(const char* op, Domain domain, DType dtype, Where where);
+inline void check_domain(const char* op, Domain domain, DType dtype, Where where) {
+  const bool fits =
+      domain == Domain::floating ? is_floating(dtype) : (dtype == DType::bool8) == (domain == Domain::boolean);
+  if (!fits) [[unlikely]]
+    wrong_type(op, domain, dtype, where);
+}
 /// A number as a tensor of shape [] and of x's type.
 Tensor like(const char* op, const Tensor& x, Scalar value, Where where);
 
@@ -96,14 +103,27 @@ struct BinaryShapes {
 /// Shape and operands of one type; `a` and `b` are replaced if they must be converted.
 struct Operands {
   const Tensor *a, *b;
-  Tensor converted_a, converted_b;
-  Shape shape;
 
-  Operands(const char* op, const Tensor& x, const Tensor& y, Where where);
+  Operands(const char* op, const Tensor& x, const Tensor& y, Where where) : a(&x), b(&y) {
+    const TensorImpl &ix = core::defined(op, x, where), &iy = core::defined(op, y, where);
+    core::require_same_device(op, ix, iy, where);
+    if (!(ix.shape == iy.shape)) broadcast_ = core::broadcast_shapes(op, ix.shape, iy.shape, where);
+    if (ix.dtype != iy.dtype) [[unlikely]]
+      convert(op, where);
+  }
+  Operands(const Operands&) = delete;
+  Operands& operator=(const Operands&) = delete;
   DType dtype() const { return a->impl()->dtype; }
+  const Shape& shape() const { return broadcast_ ? *broadcast_ : a->impl()->shape; }
 
  private:
   void convert(const char* op, Where where);
+
+  struct Converted {
+    Tensor a, b;
+  };
+  std::optional<Converted> converted_;
+  std::optional<Shape> broadcast_;  // if the operands are of several shapes
 };
 
 /// `Shapes` is BinaryShapes if an operand was stretched, else NoAttributes.
@@ -123,6 +143,23 @@ void binary_replay(Replay& r) {
   if (r.needs(1)) give(1, Op::right(grad, a, b, y).take());
 }
 
+/// Away from the operation itself, which is short as long as nobody attends.
+template <class Op>
+__attribute__((noinline)) void record_binary(const Operands& operands, Tensor& out, Where where) {
+  const Shape &a = operands.a->impl()->shape, &b = operands.b->impl()->shape;
+  const Tensor none;
+  const Tensor* left[] = {operands.a};
+  const Tensor* right[] = {operands.b};
+  const unsigned reads = (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
+  const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
+                                                      reads & kernels::kReadsB ? operands.b : &none,
+                                                      reads & kernels::kReadsResult ? &out : &none};
+  if (a == b) record(Op::name, where, &binary_replay<Op, NoAttributes>, {operands.a, operands.b}, {&out}, saved);
+  else
+    record(Op::name, where, &binary_replay<Op, BinaryShapes>, {operands.a, operands.b}, {&out}, saved,
+           BinaryShapes{a, b});
+}
+
 template <class Op>
 Tensor binary(const Tensor& x, const Tensor& y, Where where) {
   if constexpr (kNeedsRange<Op>) {
@@ -133,22 +170,9 @@ Tensor binary(const Tensor& x, const Tensor& y, Where where) {
   const Operands operands(Op::name, x, y, where);
   check_domain(Op::name, Op::domain, operands.dtype(), where);
   const TensorImpl &a = *operands.a->impl(), &b = *operands.b->impl();
-  Tensor out = result_like(a, operands.shape, a.dtype, where);
+  Tensor out = result_like(a, operands.shape(), a.dtype, where);
   backend_of(a, where).binary(kernels::kBinaryId<Op>, a, b, *out.impl());
-  if (attended()) {
-    const Tensor none;
-    const Tensor* left[] = {operands.a};
-    const Tensor* right[] = {operands.b};
-    const unsigned reads = (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
-    const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
-                                                        reads & kernels::kReadsB ? operands.b : &none,
-                                                        reads & kernels::kReadsResult ? &out : &none};
-    if (a.shape == b.shape)
-      record(Op::name, where, &binary_replay<Op, NoAttributes>, {operands.a, operands.b}, {&out}, saved);
-    else
-      record(Op::name, where, &binary_replay<Op, BinaryShapes>, {operands.a, operands.b}, {&out}, saved,
-             BinaryShapes{a.shape, b.shape});
-  }
+  if (attended()) record_binary<Op>(operands, out, where);
   return out;
 }
 

@@ -446,16 +446,15 @@ void dispose(TapeState* tape) noexcept {
   else delete tape;
 }
 
-Rollback::Rollback(Inside inside) noexcept {
-  if (autocasting() && inside == Inside::operations) [[unlikely]]
-    autocast_ = std::exchange(autocast_type, DType::float32);
-  if (!listening()) return;
-  log_ = Log::of_this_thread_if_any();
+void Rollback::begin(Inside inside) noexcept {
+  autocast_ = inside == Inside::operations ? std::exchange(autocast_type, DType::float32) : DType::float32;
+  log_ = listening() ? Log::of_this_thread_if_any() : nullptr;
+  if (log_ == nullptr) return;
   entries_ = log_->entries.size();
   slots_ = log_->slots.size();
   exceptions_ = std::uncaught_exceptions();
 }
-Rollback::~Rollback() {
+void Rollback::end() noexcept {
   if (autocast_ != DType::float32) [[unlikely]]
     autocast_type = autocast_;
   if (log_ != nullptr && std::uncaught_exceptions() > exceptions_) log_->rewind(entries_, slots_);

@@ -24,6 +24,9 @@ inline constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
 /// The tapes that record on this thread just now; 0 is the fast path of every operation.
 extern constinit thread_local TapeBits recording;
 inline bool listening() noexcept { return recording != 0; }
+/// What products are computed in on this thread; float32: autocast, of which autocast.hpp speaks, is off.
+extern constinit thread_local DType autocast_type;
+inline bool autocasting() noexcept { return autocast_type != DType::float32; }
 
 class Replay;
 using ReplayFunction = void (*)(Replay&);
@@ -101,16 +104,24 @@ enum class Inside : std::uint8_t { operations, user_code };
 class Log;
 class Rollback {
  public:
-  explicit Rollback(Inside inside = Inside::operations) noexcept;
-  ~Rollback();
+  explicit Rollback(Inside inside = Inside::operations) noexcept : on_(listening() || autocasting()) {
+    if (on_) begin(inside);
+  }
+  ~Rollback() {
+    if (on_) end();
+  }
   Rollback(const Rollback&) = delete;
   Rollback& operator=(const Rollback&) = delete;
 
  private:
-  Log* log_ = nullptr;
-  std::size_t entries_ = 0, slots_ = 0;
-  int exceptions_ = 0;
-  DType autocast_ = DType::float32;  // that was on
+  void begin(Inside inside) noexcept;
+  void end() noexcept;
+
+  bool on_;         // or there is nothing to take back; the others are then not set
+  DType autocast_;  // that was on
+  int exceptions_;
+  Log* log_;  // null: no tape listens
+  std::size_t entries_, slots_;
 };
 
 struct Entry;

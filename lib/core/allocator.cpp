@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstdlib>
@@ -24,36 +25,61 @@ namespace {
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;
 constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
+constexpr std::int64_t kLinearBytes = kLinearClasses * kAlignment;
 constexpr int kClasses = kLinearClasses + 4 * 38;
 constexpr std::int64_t kLargestCachedByThread = 64 << 10;
 constexpr std::int64_t kThreadCacheBytes = 256 << 10;  // of one class
 
 /// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling.
 int class_of(std::int64_t bytes) noexcept {
-  if (bytes <= 1024) return bytes <= 64 ? 0 : static_cast<int>((bytes - 1) >> 6);
+  if (bytes <= kLinearBytes) return static_cast<int>((bytes - (bytes > 0 ? 1 : 0)) >> 6);
   const int log = std::bit_width(static_cast<std::uint64_t>(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1), log >= 10
   return kLinearClasses + (log - 10) * 4 + static_cast<int>(((bytes - 1) >> (log - 2)) & 3);
 }
 
-std::int64_t class_bytes(int index) noexcept {
+constexpr std::int64_t class_bytes(int index) noexcept {
   if (index < kLinearClasses) return (index + 1) * kAlignment;
   const int log = (index - kLinearClasses) / 4 + 10, quarter = (index - kLinearClasses) % 4;
   return (std::int64_t{1} << (log - 2)) * (5 + quarter);
 }
 
+/// How many blocks of each class a thread keeps.
+constexpr auto kThreadLimits = [] {
+  std::array<std::int32_t, kClasses> limits{};
+  for (std::size_t i = 0; i < limits.size(); ++i) {
+    const std::int64_t bytes = class_bytes(static_cast<int>(i));
+    limits[i] = bytes > kLargestCachedByThread ? 0 : static_cast<std::int32_t>(kThreadCacheBytes / bytes);
+  }
+  return limits;
+}();
+std::int32_t thread_limit(int index) noexcept { return kThreadLimits[static_cast<std::size_t>(index)]; }
+
 struct FreeBlock {
   FreeBlock* next;
 };
 
+/// Blocks of one class. Only the thread whose they are changes them; others read how many there are.
 struct Bin {
   FreeBlock* head = nullptr;
-  std::int32_t count = 0;
+  std::atomic<std::int32_t> room{0};  // for so many more blocks
+
+  void push(FreeBlock* block) noexcept {
+    block->next = head;
+    head = block;
+    room.store(room.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  }
+  FreeBlock* pop() noexcept {
+    FreeBlock* const block = head;
+    head = block->next;
+    room.store(room.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return block;
+  }
 };
 
 /// What all threads share. Never destroyed, so that tensors with static lifetime may go at any time.
 struct Shared {
   std::mutex mutex;
-  Bin bins[kClasses];
+  FreeBlock* bins[kClasses] = {};
   ThreadCache* threads = nullptr;  // all that live
   std::int64_t cached = 0;
   std::int64_t limit = 0;
@@ -83,7 +109,6 @@ constinit std::atomic<double> poison_value{0};
 /// Blocks that are taken and given without a lock: those of a thread, or of a BlockCache.
 struct ThreadCache {
   Bin bins[kClasses];
-  std::atomic<std::int64_t> cached{0};
   std::uint32_t seen_requests = 0;
   const bool keeps_all;  // whatever their size and number, and whoever asks for them
   ThreadCache* next = nullptr;
@@ -91,8 +116,24 @@ struct ThreadCache {
 
   explicit ThreadCache(bool keeps);
   ~ThreadCache();
-  void add_cached(std::int64_t bytes) noexcept {  // only this thread writes; others read
-    cached.store(cached.load(std::memory_order_relaxed) + bytes, std::memory_order_relaxed);
+  std::int32_t limit(int index) const noexcept { return keeps_all ? INT32_MAX : thread_limit(index); }
+  std::int32_t count(int index) const noexcept {
+    return limit(index) - bins[index].room.load(std::memory_order_relaxed);
+  }
+  std::int64_t cached() const noexcept {  // bytes
+    std::int64_t sum = 0;
+    for (int i = 0; i < kClasses; ++i) sum += class_bytes(i) * count(i);
+    return sum;
+  }
+  bool is_asked() const noexcept { return seen_requests != release_requests.load(std::memory_order_relaxed); }
+  void give(int index, FreeBlock* block) noexcept {
+    ASAN_POISON_MEMORY_REGION(block + 1, static_cast<std::size_t>(class_bytes(index)) - sizeof(FreeBlock));
+    bins[index].push(block);
+  }
+  /// One must be there.
+  FreeBlock* take(int index) noexcept {
+    ASAN_UNPOISON_MEMORY_REGION(bins[index].head, static_cast<std::size_t>(class_bytes(index)));
+    return bins[index].pop();
   }
   void flush(int index, std::int32_t keep) noexcept;
   void flush_all() noexcept {
@@ -122,11 +163,9 @@ void free_to_system(FreeBlock* block, std::int64_t bytes) noexcept {
 
 void trim_shared(Shared& all, std::int64_t target) noexcept {
   for (int i = kClasses - 1; i >= 0 && all.cached > target; --i) {
-    Bin& bin = all.bins[i];
-    while (bin.head != nullptr && all.cached > target) {
-      FreeBlock* block = bin.head;
-      bin.head = block->next;
-      --bin.count;
+    while (all.bins[i] != nullptr && all.cached > target) {
+      FreeBlock* block = all.bins[i];
+      all.bins[i] = block->next;
       all.cached -= class_bytes(i);
       free_to_system(block, class_bytes(i));
     }
@@ -134,9 +173,8 @@ void trim_shared(Shared& all, std::int64_t target) noexcept {
 }
 
 void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
-  block->next = all.bins[index].head;
-  all.bins[index].head = block;
-  ++all.bins[index].count;
+  block->next = all.bins[index];
+  all.bins[index] = block;
   all.cached += class_bytes(index);
   if (all.cached > all.cache_limit) trim_shared(all, all.cache_limit);
 }
@@ -144,6 +182,7 @@ void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
 }  // namespace
 
 ThreadCache::ThreadCache(bool keeps) : keeps_all(keeps) {
+  for (int i = 0; i < kClasses; ++i) bins[i].room.store(limit(i), std::memory_order_relaxed);
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
   next = all.threads;
@@ -161,17 +200,10 @@ ThreadCache::~ThreadCache() {
 }
 
 void ThreadCache::flush(int index, std::int32_t keep) noexcept {
-  Bin& bin = bins[index];
-  if (bin.count <= keep) return;
+  if (count(index) <= keep) return;
   Shared& all = shared();
   const std::lock_guard lock(all.mutex);
-  add_cached(-class_bytes(index) * (bin.count - keep));
-  while (bin.count > keep) {
-    FreeBlock* block = bin.head;
-    bin.head = block->next;
-    --bin.count;
-    give_to_shared(all, index, block);
-  }
+  while (count(index) > keep) give_to_shared(all, index, bins[index].pop());
 }
 
 namespace {
@@ -183,30 +215,20 @@ ThreadCache* make_thread_cache() noexcept {
   return &cache;
 }
 
-std::int32_t thread_bin_limit(std::int64_t bytes) noexcept {
-  return bytes > kLargestCachedByThread ? 0 : static_cast<std::int32_t>(kThreadCacheBytes / bytes);
-}
-
 /// Moves some blocks of a class from the shared cache to the thread's; true if there was one.
 bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
-  Bin& from = all.bins[index];
-  Bin& to = cache.bins[index];
-  const std::int32_t want = 1 + thread_bin_limit(class_bytes(index)) / 4;
+  const std::int32_t want = 1 + thread_limit(index) / 4;
   std::int32_t moved = 0;
-  for (; moved < want && from.head != nullptr; ++moved) {
-    FreeBlock* block = from.head;
-    from.head = block->next;
-    --from.count;
-    block->next = to.head;
-    to.head = block;
-    ++to.count;
+  for (; moved < want && all.bins[index] != nullptr; ++moved) {
+    FreeBlock* block = all.bins[index];
+    all.bins[index] = block->next;
+    cache.bins[index].push(block);
   }
   all.cached -= class_bytes(index) * moved;
-  cache.add_cached(class_bytes(index) * moved);
   return moved > 0;
 }
 
-[[noreturn]] void out_of_memory(std::int64_t bytes, Where where) {
+[[noreturn]] __attribute__((noinline, cold)) void out_of_memory(std::int64_t bytes, Where where) {
   const memory::Stats now = cpu_memory_stats();
   const std::int64_t limit = shared().limit;
   base::fail<OutOfMemoryError>(
@@ -238,7 +260,7 @@ void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
   return block;
 }
 
-void fill_with_poison(void* block, std::int64_t bytes) noexcept {
+__attribute__((noinline, cold)) void fill_with_poison(void* block, std::int64_t bytes) noexcept {
   const double value = poison_value.load(std::memory_order_relaxed);
   for (std::int64_t i = 0; i < bytes / 8; ++i) static_cast<double*>(block)[i] = value;
 }
@@ -251,42 +273,43 @@ void answer_release_request(ThreadCache& cache) noexcept {
   trim_shared(all, 0);
 }
 
-void* allocate_slowly(int index, std::int64_t asked, Where where) {
+__attribute__((noinline)) void* allocate_slowly(int index, std::int64_t asked, Where where) {
   ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
   Shared& all = shared();
-  if (cache != nullptr && !cache->keeps_all && cache->seen_requests != release_requests.load(std::memory_order_relaxed))
-    answer_release_request(*cache);
+  if (cache != nullptr && !cache->keeps_all && cache->is_asked()) answer_release_request(*cache);
   if (cache != nullptr) {
     const std::lock_guard lock(all.mutex);
     if (!refill(*cache, all, index)) cache = nullptr;
   }
-  if (cache == nullptr) return system_allocate(class_bytes(index), asked, where);
-  Bin& bin = cache->bins[index];
-  FreeBlock* block = bin.head;
-  ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(class_bytes(index)));
-  bin.head = block->next;
-  --bin.count;
-  cache->add_cached(-class_bytes(index));
-  return block;
+  return cache == nullptr ? system_allocate(class_bytes(index), asked, where) : cache->take(index);
+}
+
+/// Of a thread that has no cache yet or was asked for its blocks, or of a class that it keeps no more of.
+__attribute__((noinline)) void deallocate_slowly(int index, FreeBlock* block) noexcept {
+  ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
+  if (cache == nullptr || cache->limit(index) == 0) {
+    Shared& all = shared();
+    const std::lock_guard lock(all.mutex);
+    give_to_shared(all, index, block);
+    return;
+  }
+  cache->give(index, block);
+  if (cache->keeps_all) cache->seen_requests = release_requests.load(std::memory_order_relaxed);
+  else if (cache->is_asked()) answer_release_request(*cache);
+  else if (cache->count(index) > cache->limit(index)) cache->flush(index, cache->count(index) / 2);
 }
 
 }  // namespace
 
 void* allocate(std::int64_t bytes, Where where) {
-  if (bytes > (std::int64_t{1} << 47)) out_of_memory(bytes, where);
+  if (bytes > (std::int64_t{1} << 47)) [[unlikely]]
+    out_of_memory(bytes, where);
   const int index = class_of(bytes);
   ThreadCache* cache = this_thread;
   void* block;
-  if (cache != nullptr && cache->bins[index].head != nullptr) [[likely]] {
-    Bin& bin = cache->bins[index];
-    block = bin.head;
-    ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(class_bytes(index)));
-    bin.head = bin.head->next;
-    --bin.count;
-    cache->add_cached(-class_bytes(index));
-  } else {
-    block = allocate_slowly(index, bytes, where);
-  }
+  if (cache != nullptr && cache->bins[index].head != nullptr) [[likely]]
+    block = cache->take(index);
+  else block = allocate_slowly(index, bytes, where);
   if (poison.load(std::memory_order_relaxed)) [[unlikely]]
     fill_with_poison(block, class_bytes(index));
   return block;
@@ -295,27 +318,12 @@ void* allocate(std::int64_t bytes, Where where) {
 void deallocate(void* block, std::int64_t bytes) noexcept {
   if (block == nullptr) return;
   const int index = class_of(bytes);
-  const std::int64_t size = class_bytes(index);
   auto* free_block = static_cast<FreeBlock*>(block);
-  ThreadCache* cache = this_thread != nullptr ? this_thread : make_thread_cache();
-  const bool keeps_all = cache != nullptr && cache->keeps_all;
-  if (!keeps_all && (cache == nullptr || size > kLargestCachedByThread)) {
-    Shared& all = shared();
-    const std::lock_guard lock(all.mutex);
-    give_to_shared(all, index, free_block);
-    return;
-  }
-  Bin& bin = cache->bins[index];
-  free_block->next = bin.head;
-  ASAN_POISON_MEMORY_REGION(free_block + 1, static_cast<std::size_t>(size) - sizeof(FreeBlock));
-  bin.head = free_block;
-  ++bin.count;
-  cache->add_cached(size);
-  if (keeps_all) [[unlikely]]
-    return;
-  if (cache->seen_requests != release_requests.load(std::memory_order_relaxed)) [[unlikely]]
-    answer_release_request(*cache);
-  else if (bin.count > thread_bin_limit(size)) [[unlikely]] cache->flush(index, bin.count / 2);
+  ThreadCache* cache = this_thread;
+  if (cache == nullptr || cache->bins[index].room.load(std::memory_order_relaxed) <= 0 || cache->is_asked())
+      [[unlikely]]
+    return deallocate_slowly(index, free_block);
+  cache->give(index, free_block);
 }
 
 BlockCache::BlockCache() : cache_(new ThreadCache(true)) {}
@@ -334,8 +342,7 @@ memory::Stats cpu_memory_stats() {
   memory::Stats stats;
   stats.reserved = all.reserved.load(std::memory_order_relaxed);
   stats.cached = all.cached;
-  for (ThreadCache* cache = all.threads; cache != nullptr; cache = cache->next)
-    stats.cached += cache->cached.load(std::memory_order_relaxed);
+  for (const ThreadCache* cache = all.threads; cache != nullptr; cache = cache->next) stats.cached += cache->cached();
   stats.in_use = stats.reserved - stats.cached;
   stats.peak_reserved = all.peak;
   stats.system_allocations = all.system_allocations;

@@ -3,6 +3,7 @@
 //
 // Arguments are checked before: types agree, shapes fit, indices are in range where that can be known from the host.
 // `out` is freshly allocated and contiguous unless an entry says otherwise; inputs may have any strides.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -409,12 +410,24 @@ struct Backend {
                          bool touched);
 };
 
+const Backend& cpu_backend();
+/// How many threads record: recording.hpp.
+extern constinit std::atomic<int> recordings;
+/// The table of a GPU, or of the CPU while some thread records.
+const Backend& other_backend_of(Device device, Where where, const char* op);
 /// The table of a device. Throws DeviceError if there is none. `op`, of which a GPU's errors speak, if it is not the
 /// entry's name.
-const Backend& backend_of(Device device, Where where, const char* op = nullptr);
-void require_device(const char* op, Device device, Where where);
+inline const Backend& backend_of(Device device, Where where, const char* op = nullptr) {
+  if (device.kind == DeviceKind::cpu && recordings.load(std::memory_order_relaxed) == 0) [[likely]]
+    return cpu_backend();
+  return other_backend_of(device, where, op);
+}
 
-const Backend& cpu_backend();
+void require_gpu(const char* op, Device device, Where where);
+/// Throws DeviceError.
+inline void require_device(const char* op, Device device, Where where) {
+  if (device.kind != DeviceKind::cpu) require_gpu(op, device, where);
+}
 /// Null in builds without CUDA.
 const Backend* cuda_backend();
 int cuda_device_count() noexcept;

@@ -30,16 +30,14 @@ namespace {
 }
 }  // namespace
 
-void require_device(const char* op, Device device, Where where) {
-  if (device.kind == DeviceKind::cpu) return;
+void require_gpu(const char* op, Device device, Where where) {
   if (device.index < 0 || device.index >= cuda_device_count()) no_cuda(op, device, where);
 }
 
-const Backend& backend_of(Device device, Where where, const char* op) {
+const Backend& other_backend_of(Device device, Where where, const char* op) {
   if (device.kind == DeviceKind::cpu) {
     Recording* const recorded = recording();
-    if (recorded == nullptr) [[likely]]
-      return cpu_backend();
+    if (recorded == nullptr) return cpu_backend();
     recorded->begins(where);
     return recording_backend();
   }

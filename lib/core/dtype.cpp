@@ -1,6 +1,7 @@
 #include <capstan/dtype.hpp>
 
 #include "lib/base/text.hpp"
+#include "lib/core/tensor_impl.hpp"
 
 namespace capstan {
 
@@ -20,21 +21,7 @@ const char* name(DType dtype) noexcept {
   return "unknown";
 }
 
-std::int64_t size_of(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::float64:
-    case DType::int64: return 8;
-    case DType::float32:
-    case DType::int32: return 4;
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::int16: return 2;
-    case DType::int8:
-    case DType::uint8:
-    case DType::bool8: return 1;
-  }
-  return 1;
-}
+std::int64_t size_of(DType dtype) noexcept { return core::element_bytes(dtype); }
 
 DType promote(DType a, DType b, Where where) {
   if (a == b) return a;

@@ -102,8 +102,6 @@ class RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 };
 
-/// How many threads record.
-extern constinit std::atomic<int> recordings;
 /// The recording of this thread, or null; a load and a branch while nobody records.
 inline Recording* recording() noexcept {
   return recordings.load(std::memory_order_relaxed) == 0 ? nullptr : Recording::current();

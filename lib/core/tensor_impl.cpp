@@ -1,6 +1,7 @@
 #include "lib/core/tensor_impl.hpp"
 
 #include <new>
+#include <type_traits>
 
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
@@ -13,17 +14,51 @@
 namespace capstan::core {
 namespace {
 
+// Nothing has to run when they go.
+static_assert(std::is_trivially_destructible_v<TensorImpl> && std::is_trivially_destructible_v<Storage>);
+
+/// A tensor in a block of its own.
 TensorImpl* new_impl(const Shape& shape, DType dtype, Where where) {
   return new (allocate(sizeof(TensorImpl), where)) TensorImpl(shape, dtype);
 }
 
-Storage* make_cpu_storage(std::int64_t data_bytes, Where where) {
-  const std::int64_t bytes = kStorageHeader + data_bytes;
-  void* block = allocate(bytes, where);
+void make_contiguous(TensorImpl& impl, Storage* storage) noexcept {
+  impl.storage = storage;
+  impl.data = storage->data;
+  impl.contiguous = true;
+  row_major_strides(impl.shape, impl.strides);
+}
+
+/// Where the tensor is that was made with a storage of the CPU. No other tensor is there: storages of other devices are
+/// larger than a Storage, too.
+TensorImpl* companion(Storage* storage) noexcept {
+  return reinterpret_cast<TensorImpl*>(reinterpret_cast<std::byte*>(storage) + sizeof(Storage));
+}
+
+/// A tensor, its storage and its elements in one block.
+[[gnu::always_inline]] inline TensorImpl* new_on_cpu(const Shape& shape, DType dtype, std::int64_t bytes, Where where) {
+  void* const block = allocate(kStorageHeader + bytes, where);
   auto* storage = new (block) Storage;
   storage->data = static_cast<std::byte*>(block) + kStorageHeader;
-  storage->block_bytes = bytes;
-  return storage;
+  storage->block_bytes = kStorageHeader + bytes;
+  auto* impl = new (companion(storage)) TensorImpl(shape, dtype);
+  make_contiguous(*impl, storage);
+  return impl;
+}
+
+TensorImpl* new_on_gpu(const Shape& shape, DType dtype, std::int64_t bytes, Device device, Where where) {
+  TensorImpl* impl = new_impl(shape, dtype, where);
+  try {
+    make_contiguous(*impl, cuda_runtime()->make_storage(bytes, device, where));
+  } catch (...) {
+    deallocate(impl, sizeof(TensorImpl));
+    throw;
+  }
+  return impl;
+}
+
+[[noreturn]] __attribute__((noinline, cold)) void fail_size(const Shape& shape, DType dtype, Where where) {
+  base::fail<OutOfMemoryError>(where, "allocate: ", shape, " of ", dtype, " would take more than 2^63 bytes.");
 }
 
 }  // namespace
@@ -49,29 +84,21 @@ bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept {
 
 Tensor make_workspace(const Shape& shape, DType dtype, Device device, Where where) {
   require_device("empty", device, where);
-  const std::int64_t element = size_of(dtype);
-  if (shape.numel() > (INT64_MAX - kStorageHeader) / element)
-    base::fail<OutOfMemoryError>(where, "allocate: ", shape, " of ", dtype, " would take more than 2^63 bytes.");
-  TensorImpl* impl = new_impl(shape, dtype, where);
-  const std::int64_t bytes = shape.numel() * element;
-  try {
-    impl->storage = device.kind == DeviceKind::cpu ? make_cpu_storage(bytes, where)
-                                                   : cuda_runtime()->make_storage(bytes, device, where);
-  } catch (...) {
-    deallocate(impl, sizeof(TensorImpl));
-    throw;
-  }
-  impl->data = impl->storage->data;
-  impl->contiguous = true;
-  row_major_strides(shape, impl->strides);
+  std::int64_t bytes;
+  if (__builtin_mul_overflow(shape.numel(), element_bytes(dtype), &bytes) || bytes > INT64_MAX - kStorageHeader)
+      [[unlikely]]
+    fail_size(shape, dtype, where);
+  TensorImpl* impl = device.kind == DeviceKind::cpu ? new_on_cpu(shape, dtype, bytes, where)
+                                                    : new_on_gpu(shape, dtype, bytes, device, where);
   if (Recording* now = recording()) [[unlikely]]
     now->made(impl->storage);
   return Tensor::adopt(impl);
 }
 
 Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where) {
+  if (!watched(kWatchMemory)) return make_workspace(shape, dtype, device, where);
   Tensor result = make_workspace(shape, dtype, device, where);
-  if (watched(kWatchMemory)) storage_made(*result.impl()->storage, where);
+  storage_made(*result.impl()->storage, where);
   return result;
 }
 
@@ -81,58 +108,44 @@ Tensor make_view(const TensorImpl& base, const Shape& shape, const std::int64_t*
   for (int axis = 0; axis < shape.rank(); ++axis) impl->strides[axis] = strides[axis];
   retain(base.storage);
   impl->storage = base.storage;
-  impl->data = base.data + offset * size_of(base.dtype);
+  impl->data = base.data + offset * element_bytes(base.dtype);
   impl->contiguous = is_row_major(shape, strides);
   return Tensor::adopt(impl);
 }
 
 Tensor make_borrowed(void* data, const Shape& shape, DType dtype, void (*release)(void*), void* context, Where where) {
-  TensorImpl* impl = new_impl(shape, dtype, where);
-  void* block;
-  try {
-    block = allocate(kStorageHeader, where);
-  } catch (...) {
-    deallocate(impl, sizeof(TensorImpl));
-    throw;
-  }
-  auto* storage = new (block) Storage;
-  storage->data = static_cast<std::byte*>(data);
-  storage->release = release;
-  storage->context = context;
+  TensorImpl* impl = new_on_cpu(shape, dtype, 0, where);
+  impl->data = impl->storage->data = static_cast<std::byte*>(data);
+  impl->storage->block_bytes = 0;
+  impl->storage->release = release;
+  impl->storage->context = context;
   if (Recording* now = recording()) [[unlikely]]
-    now->made(storage);
-  impl->storage = storage;
-  impl->data = storage->data;
-  impl->contiguous = true;
-  row_major_strides(shape, impl->strides);
+    now->made(impl->storage);
   return Tensor::adopt(impl);
 }
 
 void destroy_storage(Storage* storage) noexcept {
-  if (__builtin_expect(storage->watched_since != 0, false)) storage_gone(*storage);
+  if (storage->watched_since != 0) [[unlikely]]
+    storage_gone(*storage);
   if (storage->device.kind != DeviceKind::cpu) return cuda_runtime()->destroy_storage(storage);
   if (storage->release != nullptr) storage->release(storage->context);
-  const std::int64_t bytes = storage->block_bytes > 0 ? storage->block_bytes : kStorageHeader;
-  storage->~Storage();
-  deallocate(storage, bytes);
+  deallocate(storage, storage->block_bytes > 0 ? storage->block_bytes : kStorageHeader);
 }
 
 void destroy_tensor(TensorImpl* impl) noexcept {
-  release(impl->storage);
-  delete impl->slices.load(std::memory_order_relaxed);
-  impl->~TensorImpl();
-  deallocate(impl, sizeof(TensorImpl));
+  Storage* const storage = impl->storage;
+  const RowSlices* const slices = impl->slices.load(std::memory_order_relaxed);
+  const bool is_companion = impl == companion(storage);
+  impl->references.store(0, std::memory_order_relaxed);  // so debuggers see that it is gone, even if its storage stays
+  if (is_companion && slices == nullptr) [[likely]]
+    return release(storage);  // with the last reference goes the block of both
+  release(storage);
+  delete slices;
+  if (!is_companion) deallocate(impl, sizeof(TensorImpl));
 }
 
-const TensorImpl& described(const char* op, const Tensor& tensor, Where where) {
-  if (!tensor.defined()) base::fail<Error>(where, op, ": the tensor is undefined; give it a value first.");
-  return *tensor.impl();
-}
-
-const TensorImpl& defined(const char* op, const Tensor& tensor, Where where) {
-  const TensorImpl& impl = described(op, tensor, where);
-  if (__builtin_expect(impl.slices.load(std::memory_order_acquire) != nullptr, false)) fill_in(*tensor.impl(), where);
-  return impl;
+void fail_undefined(const char* op, Where where) {
+  base::fail<Error>(where, op, ": the tensor is undefined; give it a value first.");
 }
 
 int normalize_axis(const char* op, int axis, int rank, Where where) {
@@ -157,10 +170,9 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b, Where whe
   return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(rank)), where);
 }
 
-void require_same_device(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
-  if (!(a.device() == b.device()))
-    base::fail<DeviceError>(where, op, ": operands are on different devices: a on ", a.device(), ", b on ", b.device(),
-                            ". Move one with x.to(device).");
+void fail_devices(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
+  base::fail<DeviceError>(where, op, ": operands are on different devices: a on ", a.device(), ", b on ", b.device(),
+                          ". Move one with x.to(device).");
 }
 
 }  // namespace capstan::core

@@ -11,7 +11,8 @@ namespace capstan {
 
 namespace core {
 
-/// A block of memory that tensors share, and the count of writes to it.
+/// A block of memory that tensors share, and the count of writes to it. On the CPU it stands at the block's beginning,
+/// behind it the tensor that was made with it, which lasts no longer and may go earlier, and then the data.
 struct Storage {
   std::atomic<std::uint32_t> references{1};
   std::atomic<std::uint32_t> version{0};  // atomic, as is last_write, only so that threads may write to other parts
@@ -24,8 +25,7 @@ struct Storage {
   Device device{};
   std::uint32_t watched_since = 0;  // 0: nobody was told of it
 };
-inline constexpr std::int64_t kStorageHeader = 64;
-static_assert(sizeof(Storage) <= kStorageHeader);
+static_assert(sizeof(Storage) <= 64, "a line of the cache");
 
 void destroy_storage(Storage* storage) noexcept;
 inline void retain(Storage* storage) noexcept { storage->references.fetch_add(1, std::memory_order_relaxed); }
@@ -73,6 +73,15 @@ struct TensorImpl {
 
 namespace core {
 
+/// What is in front of the data, which begin at a multiple of 64 bytes.
+inline constexpr auto kStorageHeader = static_cast<std::int64_t>((sizeof(Storage) + sizeof(TensorImpl) + 63) / 64 * 64);
+
+/// `size_of` without a call.
+inline std::int64_t element_bytes(DType dtype) noexcept {
+  static constexpr std::uint8_t kBytes[] = {4, 8, 4, 8, 1, 1, 2, 2, 1, 2};  // in the order of DType
+  return kBytes[static_cast<std::size_t>(dtype)];
+}
+
 /// A new contiguous tensor with undetermined elements. Throws OutOfMemoryError, DeviceError.
 Tensor make_tensor(const Shape& shape, DType dtype, Device device, Where where);
 /// The same for the time of a kernel: who watches memory is not told.
@@ -95,14 +104,26 @@ inline void release(TensorImpl* impl) noexcept {
 void row_major_strides(const Shape& shape, std::int64_t* strides) noexcept;
 bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept;
 
-/// The implementation, or an Error that names the operation. Its elements can be read.
-const TensorImpl& defined(const char* op, const Tensor& tensor, Where where);
-/// The same for who asks for shape, type and device only: row slices stay as they are.
-const TensorImpl& described(const char* op, const Tensor& tensor, Where where);
 /// A tensor of floating type held as row slices: indices int64 [n], values [n, ...], both contiguous and nobody else's.
 Tensor make_sliced(RowSlices slices, const Shape& shape, Where where);
 /// Makes the elements of a tensor held as row slices.
 void fill_in(TensorImpl& impl, Where where);
+
+[[noreturn]] void fail_undefined(const char* op, Where where);
+/// The implementation, or an Error that names the operation. For who asks for shape, type and device only: row slices
+/// stay as they are.
+inline const TensorImpl& described(const char* op, const Tensor& tensor, Where where) {
+  if (!tensor.defined()) [[unlikely]]
+    fail_undefined(op, where);
+  return *tensor.impl();
+}
+/// The same, and its elements can be read.
+inline const TensorImpl& defined(const char* op, const Tensor& tensor, Where where) {
+  const TensorImpl& impl = described(op, tensor, where);
+  if (impl.slices.load(std::memory_order_acquire) != nullptr) [[unlikely]]
+    fill_in(*tensor.impl(), where);
+  return impl;
+}
 
 /// Counts a write to the elements of a tensor.
 inline void note_write(TensorImpl& impl, Where where) noexcept {
@@ -120,8 +141,12 @@ inline bool sole_owner(const TensorImpl& impl) noexcept {
 int normalize_axis(const char* op, int axis, int rank, Where where);
 /// NumPy's broadcast of two shapes. Throws ShapeError.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b, Where where);
+[[noreturn]] void fail_devices(const char* op, const TensorImpl& a, const TensorImpl& b, Where where);
 /// Throws DeviceError.
-void require_same_device(const char* op, const TensorImpl& a, const TensorImpl& b, Where where);
+inline void require_same_device(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
+  if (!(a.device() == b.device())) [[unlikely]]
+    fail_devices(op, a, b, where);
+}
 
 }  // namespace core
 }  // namespace capstan
