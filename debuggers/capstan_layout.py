@@ -81,7 +81,7 @@ class Tensor:
         self.slices = [slices + layout.slices_indices, slices + layout.slices_values] if slices != 0 else None
 
     def is_sound(self, numel):
-        """Whether the fields can be those of a tensor. Of a freed one the first eight bytes are overwritten."""
+        """Whether the fields can be those of a tensor. Of a freed one the count is 0, or the first bytes are overwritten."""
         row_major, stride = True, 1
         for size, step in zip(reversed(self.sizes), reversed(self.strides)):
             row_major &= size == 1 or step == stride

@@ -1,5 +1,6 @@
 // Convolution without an unfolded copy of the input: a block of it is brought into the cache with its borders, and the
-// inner loops read the taps at offsets there. Sums run over channels and taps in one order, whatever the threads do.
+// inner loops read the taps at offsets there. Most depthwise kernels read the planes as they lie instead. Sums run over
+// channels and taps in one order, whatever the threads do.
 #include "lib/cpu/convolve.hpp"
 
 #include "lib/core/dispatch.hpp"
@@ -136,6 +137,34 @@ class ChannelLanes {
   mutable core::Scratch<T> packed_;
 };
 
+/// The weights of each channel of the result one behind the other, for passes that take one channel at a time.
+template <class T>
+void pack_channels(const T* weight, const Pass& pass, const Blocks& blocks, const Channels& c, T* packed) {
+  const std::int64_t count = c.from * pass.taps();
+  for (std::int64_t i = 0; i < c.groups * c.to; ++i)
+    pack_weights(weight + i / c.to * c.group_stride, pass, blocks, c, i % c.to, 1, packed + i * count);
+}
+
+/// One pass whose results are each of one plane of the input, with a window that `plane_kernel` knows.
+template <class T>
+void run_planes(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
+                std::int64_t batch) {
+  constexpr std::int64_t kPieceResults = 16384, kPieceRows = 8;
+  const std::int64_t count = pass.taps(), height = pass.axis[1].count, width = pass.axis[2].count;
+  core::Scratch<T> packed(c.groups * c.to * count, Where::current());
+  pack_channels(weight, pass, Blocks(pass, 1), c, packed.data());
+
+  const std::int64_t rows = padded(kPieceResults / width + 1, kPieceRows), pieces = parts(height, rows);
+  const std::int64_t planes = batch * c.groups * c.to;
+  const Tasks all(planes * pieces, static_cast<double>(planes * count) * static_cast<double>(pass.results()));
+  all.run([&](std::int64_t task, std::int64_t) {
+    const std::int64_t plane = task / pieces, number = plane % (c.groups * c.to), begin = task % pieces * rows;
+    simd().of<T>().slide_plane({plane_of(pass, in + plane / c.to * pass.in_plane()), packed.data() + number * count,
+                                bias != nullptr ? bias[number] : T(0), out + plane * pass.out_plane(), begin,
+                                std::min(begin + rows, height), width});
+  });
+}
+
 /// One pass with the columns of the result in the lanes, one channel after another: for few channels in a group.
 template <class T>
 void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
@@ -144,8 +173,7 @@ void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, cons
   const core::ScratchVector<std::int32_t> steps = tap_offsets(pass, blocks, c.from);
   const std::int64_t count = c.from * pass.taps();
   core::Scratch<T> packed(c.groups * c.to * count + 1, Where::current());
-  for (std::int64_t i = 0; i < c.groups * c.to; ++i)
-    pack_weights(weight + i / c.to * c.group_stride, pass, blocks, c, i % c.to, 1, packed.data() + i * count);
+  pack_channels(weight, pass, blocks, c, packed.data());
 
   const std::int64_t tasks = batch * c.groups * blocks.total(), over = 4 * simd().of<T>().lanes;
   const Tasks all(tasks, static_cast<double>(tasks) * static_cast<double>(blocks.results() * count * c.to));
@@ -188,7 +216,9 @@ template <class T>
 void run_pass(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
               std::int64_t batch) {
   if (pass.results() == 0 || batch == 0 || c.to == 0) return;
-  if (c.to * kFewChannels <= simd().of<T>().lanes) run_column_lanes(pass, c, weight, bias, in, out, batch);
+  const bool few = c.to * kFewChannels <= simd().of<T>().lanes;
+  if (few && c.from == 1 && plane_kernel(pass) != 0) run_planes(pass, c, weight, bias, in, out, batch);
+  else if (few) run_column_lanes(pass, c, weight, bias, in, out, batch);
   else ChannelLanes<T>(pass, c, weight, bias).run(in, out, batch);
 }
 

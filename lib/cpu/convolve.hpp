@@ -46,6 +46,16 @@ struct Pass {
 Pass forward_pass(const core::Window& window);
 core::ScratchVector<Pass> transposed_passes(const core::Window& window);
 
+/// 3 or 5 for windows of so many rows and columns that move one place at a time over planes, which have kernels of their
+/// own (lib/cpu/simd/depthwise.hpp); else 0.
+int plane_kernel(const Pass& pass);
+/// A plane of the input as those kernels take it.
+template <class T>
+Plane<T> plane_of(const Pass& pass, const T* x) {
+  const PassAxis &h = pass.axis[1], &w = pass.axis[2];
+  return {x, h.in, w.in, h.first(), w.first(), plane_kernel(pass)};
+}
+
 inline constexpr int kProducts = 6;  // of a tile
 /// The results of a tile if minimal filtering serves a pass with that many channels, else 0.
 int tile_of(const Pass& pass, std::int64_t from, std::int64_t to);

@@ -55,6 +55,17 @@ core::ScratchVector<Pass> transposed_passes(const core::Window& window) {
   return passes;
 }
 
+int plane_kernel(const Pass& pass) {
+  const PassAxis& d = pass.axis[0];
+  if (d.in != 1 || d.out != 1 || d.taps.size() != 1 || d.first() != 0) return 0;
+  const auto kernel = static_cast<std::int64_t>(pass.axis[1].taps.size());
+  for (const PassAxis* a : {&pass.axis[1], &pass.axis[2]}) {
+    if (static_cast<std::int64_t>(a->taps.size()) != kernel || a->in_step != 1 || a->out_step != 1) return 0;
+    if (kernel == 0 || a->taps.back().offset - a->taps.front().offset != kernel - 1) return 0;  // dilated
+  }
+  return kernel == 3 || kernel == 5 ? static_cast<int>(kernel) : 0;
+}
+
 int tile_of(const Pass& pass, std::int64_t from, std::int64_t to) {
   const PassAxis& w = pass.axis[2];
   const auto taps = static_cast<std::int64_t>(w.taps.size());

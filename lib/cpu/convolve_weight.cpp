@@ -153,35 +153,70 @@ class WeightGradient {
 
 /// The same for few channels in a group: pairs of channels, the columns in the lanes.
 template <class T>
-void overlap_weights(const Pass& pass, const Channels& c, const T* in, const T* grad, T* dweight, std::int64_t batch) {
-  const Blocks blocks(pass, 1);
-  const core::ScratchVector<std::int32_t> steps = tap_offsets(pass, blocks, 1);
-  const std::int64_t taps = pass.taps(), pairs = c.groups * c.to * c.from;
-  const Tasks all(pairs, static_cast<double>(pairs * taps) * static_cast<double>(batch * pass.results()));
-  const std::int64_t input = padded(blocks.input(1) + 4 * simd().of<T>().lanes, 16);
-  core::Scratch<T> scratch(all.slots() * input, Where::current());
-  core::Scratch<double> sums(all.slots() * taps, Where::current());
-  all.run([&](std::int64_t pair, std::int64_t slot) {
-    T* const x = scratch.data() + slot * input;
-    double* const total = sums.data() + slot * taps;
-    std::fill(total, total + taps, 0.0);
-    const std::int64_t to = pair / c.from, from = to / c.to * c.from + pair % c.from;
-    for (std::int64_t image = 0; image < batch; ++image)
+class PairedChannels {
+ public:
+  PairedChannels(const Pass& pass, const Channels& c, std::int64_t batch)
+      : pass_(pass),
+        c_(c),
+        batch_(batch),
+        taps_(pass.taps()),
+        all_(c.groups * c.to * c.from,
+             static_cast<double>(c.groups * c.to * c.from * taps_) * static_cast<double>(batch * pass.results())) {}
+
+  void run(const T* in, const T* grad, T* dweight) const {
+    if (plane_kernel(pass_) != 0 && pass_.axis[2].count <= kOverlapColumns) add_planes(in, grad, dweight);
+    else add_blocks(in, grad, dweight);
+  }
+
+ private:
+  /// Planes as they lie.
+  void add_planes(const T* in, const T* grad, T* dweight) const {
+    each_plane(in, grad, dweight, [&](const T* x, const T* g, std::int64_t, double* sums) {
+      simd().of<T>().overlap_plane({plane_of(pass_, x), g, pass_.axis[1].count, pass_.axis[2].count, sums});
+    });
+  }
+
+  /// Copies of their blocks, with the borders.
+  void add_blocks(const T* in, const T* grad, T* dweight) const {
+    const Blocks blocks(pass_, 1);
+    const core::ScratchVector<std::int32_t> steps = tap_offsets(pass_, blocks, 1);
+    const std::int64_t input = padded(blocks.input(1) + 4 * simd().of<T>().lanes, 16);
+    core::Scratch<T> scratch(all_.slots() * input, Where::current());
+    const PassAxis &d = pass_.axis[0], &h = pass_.axis[1], &w = pass_.axis[2];
+    each_plane(in, grad, dweight, [&](const T* from, const T* g, std::int64_t slot, double* sums) {
+      T* const x = scratch.data() + slot * input;
       for (std::int64_t number = 0; number < blocks.total(); ++number) {
-        const Block block(pass, blocks, number);
-        load_block(pass, blocks, block, in + (image * c.groups * c.from + from) * pass.in_plane(), 1, x);
-        const T* const g = grad + (image * c.groups * c.to + to) * pass.out_plane();
+        const Block block(pass_, blocks, number);
+        load_block(pass_, blocks, block, from, 1, x);
         for (std::int64_t i = 0; i < block.size[0]; ++i) {
-          const std::int64_t depth = block.begin[0] + i;
-          const std::int64_t offset = (depth * pass.axis[1].out + block.begin[1]) * pass.axis[2].out + block.begin[2];
-          simd().of<T>().overlap({x + i * pass.axis[0].in_step * blocks.rows * blocks.row,
-                                  pass.axis[1].in_step * blocks.row, g + offset, pass.axis[2].out, block.size[1],
-                                  block.size[2], steps.data(), taps, total});
+          const std::int64_t offset = ((block.begin[0] + i) * h.out + block.begin[1]) * w.out + block.begin[2];
+          simd().of<T>().overlap({x + i * d.in_step * blocks.rows * blocks.row, h.in_step * blocks.row, g + offset,
+                                  w.out, block.size[1], block.size[2], steps.data(), taps_, sums});
         }
       }
-    for (std::int64_t tap = 0; tap < taps; ++tap) dweight[pair * taps + tap] = static_cast<T>(total[tap]);
-  });
-}
+    });
+  }
+
+  /// Calls add(plane of the input, plane of the gradient, slot, sums) for each pair in every image; writes the sums.
+  template <class Add>
+  void each_plane(const T* in, const T* grad, T* dweight, Add add) const {
+    core::Scratch<double> sums(all_.slots() * taps_, Where::current());
+    all_.run([&](std::int64_t pair, std::int64_t slot) {
+      double* const total = sums.data() + slot * taps_;
+      std::fill(total, total + taps_, 0.0);
+      const std::int64_t to = pair / c_.from, from = to / c_.to * c_.from + pair % c_.from;
+      for (std::int64_t image = 0; image < batch_; ++image)
+        add(in + (image * c_.groups * c_.from + from) * pass_.in_plane(),
+            grad + (image * c_.groups * c_.to + to) * pass_.out_plane(), slot, total);
+      for (std::int64_t tap = 0; tap < taps_; ++tap) dweight[pair * taps_ + tap] = static_cast<T>(total[tap]);
+    });
+  }
+
+  const Pass& pass_;
+  Channels c_;
+  std::int64_t batch_, taps_;
+  Tasks all_;
+};
 
 }  // namespace
 
@@ -192,7 +227,7 @@ void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Wi
   const Channels c{groups, from, to, 0, 0, 0};
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     if (c.to * kFewChannels <= simd().of<T>().lanes)
-      overlap_weights(pass, c, x.as<T>(), grad.as<T>(), out.as<T>(), x.shape[0]);
+      PairedChannels<T>(pass, c, x.shape[0]).run(x.as<T>(), grad.as<T>(), out.as<T>());
     else WeightGradient<T>(pass, c, x.shape[0]).run(x.as<T>(), grad.as<T>(), out.as<T>());
   });
 }

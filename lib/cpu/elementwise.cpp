@@ -131,18 +131,45 @@ std::int64_t parametric_grain(int op) {
   return kExpensiveParametric[static_cast<std::size_t>(op)] ? kExpensiveGrain : kCheapGrain;
 }
 
-/// `kernel(from, to, count)` for the runs of x.
+// Small tensors take one call of a kernel. What has a large frame is kept away from them: loops, and pieces of 16-bit
+// values.
+
 template <class T, class Kernel>
-void run_unary(const TensorImpl& x, TensorImpl& out, std::int64_t grain, Kernel kernel) {
-  const std::int64_t count = out.numel();
+__attribute__((noinline)) void unary_runs(const TensorImpl& x, TensorImpl& out, std::int64_t grain, Kernel kernel) {
   T* to = out.as<T>();
-  if (x.contiguous && count <= kExpensiveGrain) return kernel(x.as<T>(), to, count);
-  for_runs<1>(Loops<1>(out.shape, {&x}), count, grain,
+  for_runs<1>(Loops<1>(out.shape, {&x}), out.numel(), grain,
               [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
                 if (step[0] != 0) return kernel(reinterpret_cast<const T*>(data[0]), to + begin, run);
                 kernel(reinterpret_cast<const T*>(data[0]), to + begin, 1);  // one value for all
                 for (std::int64_t i = 1; i < run; ++i) to[begin + i] = to[begin];
               });
+}
+/// `kernel(from, to, count)` for the runs of x.
+template <class T, class Kernel>
+__attribute__((noinline)) void run_unary(const TensorImpl& x, TensorImpl& out, std::int64_t grain, Kernel kernel) {
+  if (x.contiguous && out.numel() <= kExpensiveGrain) return kernel(x.as<T>(), out.as<T>(), out.numel());
+  unary_runs<T>(x, out, grain, kernel);
+}
+
+template <class T, class Kernel>
+__attribute__((noinline)) void binary_runs(const TensorImpl& a, const TensorImpl& b, TensorImpl& out,
+                                           std::int64_t grain, Kernel kernel) {
+  T* to = out.as<T>();
+  for_runs<2>(Loops<2>(out.shape, {&a, &b}), out.numel(), grain,
+              [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
+                kernel(reinterpret_cast<const T*>(data[0]), step[0], reinterpret_cast<const T*>(data[1]), step[1],
+                       to + begin, run);
+              });
+}
+/// The same for two operands.
+template <class T>
+__attribute__((noinline)) void run_binary(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
+  const auto kernel = binary_kernel<T>(op);
+  const std::int64_t count = out.numel(), grain = binary_grain(op);
+  const bool a_whole = a.contiguous && a.numel() == count, b_whole = b.contiguous && b.numel() == count;
+  if (count <= grain && (a_whole || a.numel() == 1) && (b_whole || b.numel() == 1))
+    return kernel(a.as<T>(), a_whole, b.as<T>(), b_whole, out.as<T>(), count);
+  binary_runs<T>(a, b, out, grain, kernel);
 }
 
 /// `kernel(grad, saved, to, count)` for pieces; float32 kernels serve the 16-bit types. All are contiguous.
@@ -177,19 +204,7 @@ void unary_backward(int op, const TensorImpl& grad, const TensorImpl& saved, Ten
 }
 
 void binary(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
-  core::visit_numbers(out.dtype, [&]<class T>(core::Type<T>) {
-    const auto kernel = binary_kernel<T>(op);
-    const std::int64_t count = out.numel(), grain = binary_grain(op);
-    const bool a_whole = a.contiguous && a.numel() == count, b_whole = b.contiguous && b.numel() == count;
-    if (count <= grain && (a_whole || a.numel() == 1) && (b_whole || b.numel() == 1))
-      return kernel(a.as<T>(), a_whole, b.as<T>(), b_whole, out.as<T>(), count);
-    T* to = out.as<T>();
-    for_runs<2>(Loops<2>(out.shape, {&a, &b}), count, grain,
-                [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
-                  kernel(reinterpret_cast<const T*>(data[0]), step[0], reinterpret_cast<const T*>(data[1]), step[1],
-                         to + begin, run);
-                });
-  });
+  core::visit_numbers(out.dtype, [&]<class T>(core::Type<T>) { run_binary<T>(op, a, b, out); });
 }
 
 void parametric(int op, double p, double q, const TensorImpl& x, TensorImpl& out) {

@@ -4,6 +4,8 @@
 // LAPACK reads memory by columns. Operands are copied transposed: next to the n^3 operations that follow, it costs
 // little, and signs and rounding are then those of NumPy and PyTorch, which do the same. Its workspace is allocated
 // before the loops over matrices, in which nothing may throw.
+#include <cblas.h>
+
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -12,7 +14,6 @@
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
-#include "lib/cpu/blas.hpp"
 #include "lib/cpu/iterate.hpp"
 
 // Fortran takes everything by address, and the lengths of texts as further arguments by value. `p` is s or d.
@@ -167,7 +168,8 @@ struct Batch {
   std::int64_t count, parts;
 
   Batch(std::int64_t matrices, double flops) : count(matrices), parts(1) {
-    hold_blas_to_one_thread();
+    static const bool held = (openblas_set_num_threads(1), true);  // batches are cut here, by threads of one budget
+    (void)held;
     constexpr double kFlopsWorthAThread = 1 << 17;
     const double worth = static_cast<double>(matrices) * flops / kFlopsWorthAThread;
     if (worth < static_cast<double>(threads())) parts = static_cast<std::int64_t>(worth);

@@ -1,4 +1,6 @@
-// Max pooling. Windows that lie within the input, 1 or 2 apart, are compared in lanes; the others one by one.
+// Max pooling. Windows that lie within the input, 1 or 2 apart, are compared in lanes; the others one by one. Those of
+// 2 by 2 side by side have a kernel that takes many rows.
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -99,6 +101,27 @@ void max_row(const PoolPlan& plan, const T* plane, const ResultRow& at, bool lan
   one_by_one(0, w.out);
 }
 
+/// Whether windows are pairs of neighbours, one behind the other.
+bool pairs(const PoolAxis& a) {
+  return a.kernel == 2 && a.stride == 2 && a.dilation == 1 && a.before == 0 && a.whole_end == a.out;
+}
+/// Whether each place is a window.
+bool stands_still(const PoolAxis& a) { return a.kernel == 1 && a.stride == 1 && a.before == 0 && a.out == a.in; }
+
+/// All rows of results, of windows of 2 by 2 side by side.
+template <class T>
+void max_pairs(const PoolPlan& plan, const T* x, std::int64_t rows, T* out, std::uint8_t* codes) {
+  const PoolAxis &h = plan.rows, &w = plan.columns;
+  base::parallel_for(rows, plan.row_grain(), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin, count = 0; i < end; i += count) {
+      const std::int64_t plane = i / h.out, row = i % h.out, first = i * w.out;
+      count = std::min(h.out - row, end - i);
+      simd().of<T>().max_pool_pairs({x + (plane * h.in + 2 * row) * w.in, w.in, out + first,
+                                     codes == nullptr ? nullptr : codes + first, count, w.out});
+    }
+  });
+}
+
 /// Places of any kind as places in the plane.
 class PlaceReader {
  public:
@@ -153,8 +176,13 @@ void max_pool(const PoolTask& task, const TensorImpl& x, TensorImpl& out, Tensor
   const PoolPlan plan(task);
   const std::int64_t planes = out.numel() / task.window.out(), in = task.window.in();
   const bool lanes = task.fits_byte() && plan.columns.stride <= 2;
+  const bool in_pairs = stands_still(plan.depth) && pairs(plan.rows) && pairs(plan.columns);
   core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
     const T* from = x.as<T>();
+    if constexpr (std::is_floating_point_v<T>) {
+      std::uint8_t* const codes = places == nullptr ? nullptr : places->as<std::uint8_t>();
+      if (in_pairs) return max_pairs(plan, from, planes * plan.result_rows(), out.as<T>(), codes);
+    }
     base::parallel_for(planes * plan.result_rows(), plan.row_grain(), [&](std::int64_t begin, std::int64_t end) {
       ResultRow at(plan, begin);
       for (std::int64_t i = begin; i < end; ++i, at.next()) max_row(plan, from + at.plane * in, at, lanes, out, places);

@@ -5,17 +5,24 @@
 namespace capstan::on_cpu {
 namespace {
 
-/// Blocks of rows begin at multiples of this: then their tiles are those of the whole, and round alike.
-constexpr std::int64_t kTileRows = 12;
-
 template <class Use>
 void for_lines(const Schedule& steps, std::int64_t width, Use use) {
-  base::parallel_for(steps.batch, kCheapGrain / (steps.time * width + 1) + 1,
+  constexpr std::int64_t kCall = 32;  // values that would be copied while a line's copy begins
+  base::parallel_for(steps.batch, kExpensiveGrain / (steps.time * (width + kCall) + 1) + 1,
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t row = begin; row < end; ++row)
                          for (std::int64_t t = 0; t < steps.length(row); ++t)
                            use(steps.first(t) + row, steps.place(row), t);
                      });
+}
+
+/// The lines of x [batch, time, width], valid steps only, one after the other.
+template <class T>
+void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines) {
+  const std::int64_t width = x.shape[2];
+  for_lines(steps, width, [&](std::int64_t line, std::int64_t row, std::int64_t t) {
+    std::copy_n(x.as<T>() + row * x.strides[0] + t * x.strides[1], width, lines + line * width);
+  });
 }
 
 }  // namespace
@@ -54,21 +61,7 @@ Panels<T>::Panels(const Matrix<const T>& b, std::int64_t k, std::int64_t blocks,
   base::parallel_for(blocks_ * pieces(), kCheapGrain / (k * piece + 1) + 1, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i < to; ++i) {
       const std::int64_t p = i % pieces(), first = i / pieces() * width_ + begin(p), count = end(p) - begin(p);
-      T* out = data_.data() + k_ * first;
-      const T* in = b.data + first * b.column;
-      if (b.column == 1) {
-        for (std::int64_t row = 0; row < k_; ++row) std::copy_n(in + row * b.row, count, out + row * count);
-        continue;
-      }
-      constexpr std::int64_t kTile = 16;
-      for (std::int64_t row = 0; row < k_; row += kTile)
-        for (std::int64_t column = 0; column < count; column += kTile)
-          if (b.row == 1 && row + kTile <= k_ && column + kTile <= count)
-            simd().of<T>().transpose_tile(in + column * b.column + row, b.column, out + row * count + column, count);
-          else
-            for (std::int64_t r = row; r < std::min(row + kTile, k_); ++r)
-              for (std::int64_t c = column; c < std::min(column + kTile, count); ++c)
-                out[r * count + c] = in[r * b.row + c * b.column];
+      pack<T>({b.data + first * b.column, b.row, b.column}, k_, count, data_.data() + k_ * first);
     }
   });
 }
@@ -86,16 +79,29 @@ void Panels<T>::multiply(const T* a, std::int64_t a_row, std::int64_t rows, std:
     }
 }
 
+template <class T>
+void Panels<T>::multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
+                              std::int64_t rows, T* c, std::int64_t c_row) const {
+  for (std::int64_t p = 0; p < pieces(); ++p) {
+    const std::int64_t column = begin(p), count = end(p) - column;
+    simd().of<T>().two_products({x, x_row, other.data_.data() + other.k_ * column, other.k_, a, a_row,
+                                 data_.data() + k_ * column, k_, c + column, c_row, rows, count});
+  }
+}
+
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes) {
   // a thread keeps all weights in its second-level cache, or its share of them; and a step must be worth a meeting
-  constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18;
+  constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18, kManyRows = 48;
   const bool by_units =
-      steps.batch * weights >= kStepWork && (steps.batch < 4 * kTileRows || weights * bytes > kCachedBytes);
+      steps.batch * weights >= kStepWork && (steps.batch < kManyRows || weights * bytes > kCachedBytes);
   if (by_units) return {true, steps.batch, 32};
   const std::int64_t share = steps.batch * weights * steps.time < kStepWork ? 1 : threads();
   const std::int64_t parts = steps.order() == nullptr ? share : 2 * share;  // rows of equal lengths lie side by side
+  // Only tiles of a single row add in an order of their own. Even numbers of rows make none; of others a block that
+  // begins at a multiple of six, the rows of the widest tiles, makes the one that the whole makes.
+  const std::int64_t unit = steps.order() == nullptr && steps.batch % 2 == 0 ? 2 : 6;
   const std::int64_t rows = (steps.batch + parts - 1) / parts;
-  return {false, std::max((rows + kTileRows - 1) / kTileRows, std::int64_t{1}) * kTileRows, 64};
+  return {false, std::max((rows + unit - 1) / unit, std::int64_t{1}) * unit, 64};
 }
 
 bool in_lines(const TensorImpl& x) {
@@ -106,11 +112,10 @@ bool in_lines(const TensorImpl& x) {
 }
 
 template <class T>
-void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines) {
-  const std::int64_t width = x.shape[2];
-  for_lines(steps, width, [&](std::int64_t line, std::int64_t row, std::int64_t t) {
-    std::copy_n(x.as<T>() + row * x.strides[0] + t * x.strides[1], width, lines + line * width);
-  });
+InputLines<T>::InputLines(const Schedule& steps, const TensorImpl& x)
+    : gathered_(steps.order() == nullptr && in_lines(x) ? 0 : steps.lines * x.shape[x.rank() - 1], Where::current()),
+      data_(gathered_.data() == nullptr ? x.as<T>() : gathered_.data()) {
+  if (gathered_.data() != nullptr) gather_lines(steps, x, gathered_.data());
 }
 
 template <class T>
@@ -124,6 +129,7 @@ void scatter_lines(const Schedule& steps, const T* lines, const TensorImpl& x) {
 
 template <class T>
 void clear_padding(const Schedule& steps, const TensorImpl& x) {
+  if (steps.order() == nullptr) return;
   for (std::int64_t row = 0; row < steps.batch; ++row)
     for (std::int64_t t = steps.length(row); t < x.shape[1]; ++t)
       std::fill_n(x.as<T>() + steps.place(row) * x.strides[0] + t * x.strides[1], x.shape[2], T(0));
@@ -131,7 +137,7 @@ void clear_padding(const Schedule& steps, const TensorImpl& x) {
 
 #define CAPSTAN_INSTANTIATE(T)                                               \
   template class Panels<T>;                                                  \
-  template void gather_lines(const Schedule&, const TensorImpl&, T*);        \
+  template class InputLines<T>;                                              \
   template void scatter_lines(const Schedule&, const T*, const TensorImpl&); \
   template void clear_padding<T>(const Schedule&, const TensorImpl&);
 CAPSTAN_INSTANTIATE(float)

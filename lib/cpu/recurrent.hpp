@@ -76,6 +76,9 @@ class Panels {
   /// is there in the first `added` blocks.
   void multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
                 std::int64_t added) const;
+  /// x [rows, k of the other] times the other + a [rows, k] times this to c. Both are cut alike, into a single block.
+  void multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
+                     std::int64_t rows, T* c, std::int64_t c_row) const;
 
  private:
   std::int64_t k_, blocks_, width_, piece_;
@@ -124,9 +127,19 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
 /// Whether the lines of [batch, time, width] are those of a schedule without lengths: nothing need be gathered.
 bool in_lines(const TensorImpl& x);
 
-/// The lines of x [batch, time, width], valid steps only, one after the other; and back, with zeros elsewhere.
+/// The lines of x [batch, time, width], valid steps only, one after the other: a copy only if they do not lie so.
 template <class T>
-void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines);
+class InputLines {
+ public:
+  InputLines(const Schedule& steps, const TensorImpl& x);
+  const T* data() const { return data_; }
+
+ private:
+  core::Scratch<T> gathered_;
+  const T* data_;
+};
+
+/// And back, with zeros elsewhere.
 template <class T>
 void scatter_lines(const Schedule& steps, const T* lines, const TensorImpl& x);
 /// Zeros for the steps that rows have not.

@@ -51,7 +51,9 @@ class Backward {
         total_(projected_ ? steps.lines * units_ : 0, Where::current()),
         unprojected_(projected_ ? steps.lines * hidden_ : 0, Where::current()),
         inner_(projected_ || reset_before_ ? steps.batch * hidden_ : 0, Where::current()),
-        turned_(projected_ ? hidden_ * units_ : 0, Where::current()) {
+        turned_(projected_ ? hidden_ * units_ : 0, Where::current()),
+        zeros_(projected_ || to.outputs == nullptr ? hidden_ : 0, Where::current()) {
+    if (zeros_.data() != nullptr) std::fill_n(zeros_.data(), hidden_, T(0));
     for (std::int64_t i = 0; projected_ && i < hidden_; ++i)
       for (std::int64_t j = 0; j < units_; ++j) turned_[j * hidden_ + i] = task.projection->as<T>()[i * units_ + j];
   }
@@ -196,8 +198,9 @@ class Backward {
     g.h = entering_h_ + line * units_;
     g.c = entering_c_ == nullptr ? nullptr : entering_c_ + line * hidden_;
     g.dh = dh + first * hidden_;
-    g.out = projected_ ? nullptr : given(s, first);
-    g.out_row = to_.outputs == nullptr ? 0 : to_.outputs->strides[0];
+    const bool none = projected_ || to_.outputs == nullptr;
+    g.out = none ? zeros_.data() : given(s, first);
+    g.out_row = none ? 0 : to_.outputs->strides[0];
     g.order = order(first);
     g.dc = entering_c_ == nullptr ? nullptr : dc_.data() + first * hidden_;
     g.pre = pre_.data() + line * line_;
@@ -222,11 +225,13 @@ class Backward {
   /// Between the caller's places and those of the schedule.
   void leave(const TensorImpl* from, T* to, std::int64_t width) const {
     if (from == nullptr) return void(std::fill_n(to, steps_.batch * width, T(0)));
+    if (steps_.order() == nullptr) return void(std::copy_n(from->as<T>(), steps_.batch * width, to));
     for (std::int64_t row = 0; row < steps_.batch; ++row)
       std::copy_n(from->as<T>() + steps_.place(row) * width, width, to + row * width);
   }
   void enter(const T* from, TensorImpl* to, std::int64_t width) const {
     if (to == nullptr) return;
+    if (steps_.order() == nullptr) return void(std::copy_n(from, steps_.batch * width, to->as<T>()));
     for (std::int64_t row = 0; row < steps_.batch; ++row)
       std::copy_n(from + row * width, width, to->as<T>() + steps_.place(row) * width);
   }
@@ -239,12 +244,9 @@ class Backward {
 
   void weights() {
     if (to_.wx != nullptr) {
-      const bool gather = gathers();
-      core::Scratch<T> lines(gather ? steps_.lines * inputs_ : 0, Where::current());
-      if (gather) gather_lines(steps_, task_.x, lines.data());
-      const T* x = gather ? lines.data() : task_.x.as<T>();
+      const InputLines<T> lines(steps_, task_.x);
       for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
-        over_lines(x, inputs_, from, count, to_.wx->as<T>() + column, columns_);
+        over_lines(lines.data(), inputs_, from, count, to_.wx->as<T>() + column, columns_);
       });
     }
     if (to_.wh != nullptr) {
@@ -278,8 +280,6 @@ class Backward {
     if (scatter) scatter_lines(steps_, dx, *to_.x);
   }
 
-  bool gathers() const { return steps_.order() != nullptr || !in_lines(task_.x); }
-
   /// use(column of a line, number of columns, column of wx) for the gates that x reaches.
   template <class Use>
   void for_blocks(Use use) const {
@@ -300,6 +300,7 @@ class Backward {
   core::Scratch<T> total_;           // with a projection: [lines, units], of h as it goes out
   core::Scratch<T> unprojected_;     // [lines, hidden], o * tanh(c)
   core::Scratch<T> inner_, turned_;  // [batch, hidden], of o * tanh(c) or r * h; the projection, transposed
+  core::Scratch<T> zeros_;           // [hidden], where the caller gives no gradients of steps
 };
 
 }  // namespace

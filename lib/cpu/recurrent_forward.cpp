@@ -1,5 +1,5 @@
-// Recurrent sequences: the inputs of all steps are multiplied at once, and step by step the states; the gates of a step
-// are gone over once, where they lie in the cache.
+// Recurrent sequences: the inputs of all steps are multiplied at once, or, where they are few, with the states step by
+// step; the gates of a step are gone over where they lie in the cache.
 #include <optional>
 
 #include "lib/core/dispatch.hpp"
@@ -61,11 +61,16 @@ class Forward {
         units_(task.wh.shape[0]),
         line_(blocks_.line * hidden_),
         added_(is_gru(task.kind) ? 2 : blocks_.recurrent),
-        gates_(out.gates, steps.lines * line_) {}
+        zeros_(task.b == nullptr || (is_gru(task.kind) && task.bn == nullptr) ? task.wx.shape[1] : 0, Where::current()),
+        bias_(task.b == nullptr ? zeros_.data() : task.b->as<T>()),
+        bn_(task.bn == nullptr ? zeros_.data() : task.bn->as<T>()),
+        gates_(out.gates, steps.lines * line_) {
+    if (zeros_.data() != nullptr) std::fill_n(zeros_.data(), task.wx.shape[1], T(0));
+  }
 
   /// A single step of all rows: weights are used once, so nothing is packed.
   void step() {
-    multiply_inputs();
+    multiply_inputs(InputLines<T>(steps_, task_.x).data());
     const std::int64_t batch = steps_.batch, width = blocks_.recurrent * hidden_;
     const auto product = [&](const T* a, std::int64_t a_row, std::int64_t from, std::int64_t count, std::int64_t to,
                              bool added) {
@@ -100,12 +105,18 @@ class Forward {
     const Kept<T> entering(out_.entering_h, steps_.lines * units_);
     const Kept<T> entering_c(out_.entering_c, task_.c0 == nullptr ? 0 : steps_.lines * hidden_);
     h_ = entering.data(), c_ = task_.c0 == nullptr ? nullptr : entering_c.data();
-    multiply_inputs();
     enter(task_.h0, out_.h, h_, units_);
     if (task_.c0 != nullptr) enter(*task_.c0, *out_.c, c_, hidden_);
 
     const std::int64_t width = blocks_.recurrent * hidden_;
     const RecurrentCut cut = cut_recurrent(steps_, width * units_, sizeof(T));
+    std::optional<InputLines<T>> lines;
+    if (takes_inputs(cut)) {
+      input_panels_.emplace(Matrix<const T>{task_.wx.as<T>(), width, 1}, inputs_, 1, width, cut.piece);
+      if (steps_.order() != nullptr) x_ = lines.emplace(steps_, task_.x).data();
+    } else {
+      multiply_inputs(InputLines<T>(steps_, task_.x).data());
+    }
     if (task_.kind == RecurrentKind::gru_before) reset_before(cut);
     else if (task_.projection != nullptr) projected(cut);
     else run_steps(cut, steps_.time, steps_.batch, gates_phase(recurrent_panels(cut)));
@@ -120,16 +131,33 @@ class Forward {
     return panels_.emplace(Matrix<const T>{task_.wh.as<T>(), width, 1}, units_, by_gate ? blocks_.recurrent : 1,
                            by_gate ? hidden_ : width, cut.piece);
   }
+  /// Whether a step multiplies its inputs, too: few of them, in as many rows as make tiles, and the same gates as h.
+  bool takes_inputs(const RecurrentCut& cut) const {
+    constexpr std::int64_t kFewInputs = 64, kEnoughRows = 24;
+    return !cut.by_units && added_ == blocks_.recurrent && inputs_ <= kFewInputs && steps_.batch >= kEnoughRows;
+  }
+  /// The inputs of some rows of step s, from their lines, or, where all rows run, as the caller has them.
+  Matrix<const T> inputs_of(std::int64_t s, std::int64_t first) const {
+    if (x_ != nullptr) return {x_ + line_of(s, first) * inputs_, inputs_, 1};
+    const auto& strides = task_.x.strides;
+    return {task_.x.as<T>() + steps_.at(s) * strides[1] + first * strides[0], strides[0], 1};
+  }
   auto gates_phase(const Panels<T>& panels) {
-    return Phase{
-        panels.pieces(), [this, &panels](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
-          const std::int64_t rows = rows_of(s, first, count);
-          if (rows <= 0) return;
-          const std::int64_t line = line_of(s, first);
-          panels.multiply(h_ + line * units_, units_, rows, p, gates_.data() + line * line_ + blocks_.from_h * hidden_,
-                          line_, panels.blocks() == 1 ? 1 : added_);
-          last_pass()(gate_rows(s, first, rows, p, panels));
-        }};
+    return Phase{panels.pieces(),
+                 [this, &panels](std::int64_t s, std::int64_t first, std::int64_t count, std::int64_t p) {
+                   const std::int64_t rows = rows_of(s, first, count);
+                   if (rows <= 0) return;
+                   const std::int64_t line = line_of(s, first);
+                   const T* h = h_ + line * units_;
+                   T* gates = gates_.data() + line * line_ + blocks_.from_h * hidden_;
+                   if (input_panels_.has_value()) {
+                     const Matrix<const T> x = inputs_of(s, first);
+                     panels.multiply_both(*input_panels_, x.data, x.row, h, units_, rows, gates, line_);
+                   } else {
+                     panels.multiply(h, units_, rows, p, gates, line_, panels.blocks() == 1 ? 1 : added_);
+                   }
+                   last_pass()(gate_rows(s, first, rows, p, panels));
+                 }};
   }
 
   /// Behind the gates of a step comes their projection.
@@ -176,13 +204,9 @@ class Forward {
     return std::min(count, steps_.active(steps_.at(s)) - first);
   }
 
-  /// The first lines of every gate: x @ wx.
-  void multiply_inputs() {
+  /// The gates of all lines begin with x @ wx.
+  void multiply_inputs(const T* x) {
     const std::int64_t lines = steps_.lines, columns = task_.wx.shape[1];
-    const bool gather = steps_.order() != nullptr || !in_lines(task_.x);
-    core::Scratch<T> gathered(gather ? lines * inputs_ : 0, Where::current());
-    if (gather) gather_lines(steps_, task_.x, gathered.data());
-    const T* x = gather ? gathered.data() : task_.x.as<T>();
     const T* wx = task_.wx.as<T>();
     const auto product = [&](std::int64_t from, std::int64_t count, std::int64_t to) {
       multiply<T>({x, inputs_, 1}, {wx + from, columns, 1}, gates_.data() + to, line_, lines, count, inputs_, false);
@@ -194,6 +218,8 @@ class Forward {
 
   /// Initial states go where their rows begin; those of rows without steps are their last ones, too.
   void enter(const TensorImpl& initial, TensorImpl& last, T* entering, std::int64_t width) const {
+    if (steps_.order() == nullptr && steps_.time > 0)  // all rows begin with the same step
+      return void(std::copy_n(initial.as<T>(), steps_.batch * width, entering + line_of(0, 0) * width));
     for (std::int64_t row = 0; row < steps_.batch; ++row) {
       const std::int64_t place = steps_.place(row) * width;
       T* to = steps_.length(row) == 0 ? last.as<T>() + place : entering + steps_.entry(row) * width;
@@ -216,7 +242,7 @@ class Forward {
     GateRows<T> g{};
     g.rows = rows, g.hidden = hidden_, g.begin = begin, g.end = end;
     g.gates = gates_.data() + (steps_.first(t) + first) * line_;
-    g.bias = values<T>(task_.b), g.bn = values<T>(task_.bn);
+    g.bias = bias_, g.bn = bn_;
     g.h = h + first * units_;
     g.order = steps_.order() == nullptr ? nullptr : steps_.order() + first;
     if (c != nullptr) {
@@ -270,10 +296,13 @@ class Forward {
   const Schedule& steps_;
   GateBlocks blocks_;
   std::int64_t inputs_, hidden_, units_, line_;
-  std::int64_t added_;  // blocks in which products of x and h meet; gru's last one keeps that of h
+  std::int64_t added_;      // blocks in which products of x and h meet; gru's last one keeps that of h
+  core::Scratch<T> zeros_;  // where the caller has no bias
+  const T *bias_, *bn_;
   Kept<T> gates_;
-  std::optional<Panels<T>> panels_;
-  T *h_ = nullptr, *c_ = nullptr;  // that steps begin with
+  std::optional<Panels<T>> panels_, input_panels_;  // the latter where steps multiply their inputs
+  const T* x_ = nullptr;                            // then, with lengths: the lines of x
+  T *h_ = nullptr, *c_ = nullptr;                   // that steps begin with
   T *unprojected_ = nullptr, *product_ = nullptr;
 };
 
@@ -285,7 +314,6 @@ void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentRes
     return;
   }
   const Schedule steps(task.x.shape[0], task.x.rank() == 2 ? 1 : task.x.shape[1], task.lengths, task.reverse);
-  require_blas_sizes("recurrent sequence", {steps.lines, task.wx.shape[0], 4 * task.wx.shape[1]});
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) {
     Forward<T> forward(task, out, steps);
     if (steps.time == 1 && task.lengths == nullptr) forward.step();

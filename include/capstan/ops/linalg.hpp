@@ -18,7 +18,7 @@ namespace capstan CAPSTAN_PUBLIC {
 ///           and that axis is dropped from the result; k = 0 gives zeros
 /// Types     floating; promoted
 /// Gradient  for both
-/// Cost      2*m*k*n flops a product, by OpenBLAS; transposed and row-strided operands are not copied
+/// Cost      2*m*k*n flops a product; transposed and row-strided operands are not copied
 /// Throws    ShapeError  a rank of 0, inner sizes differ, leading axes do not broadcast     DTypeError, DeviceError
 /// Defined in autograd/linalg.cpp.
 Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());

@@ -22,6 +22,20 @@ template <class T> struct SmallGemm {
   bool accumulate;
 };
 
+/// c [m, n] = x * wx + h * wh: x [m, inputs] and h [m, units] with rows of their own, wx and wh contiguous.
+template <class T> struct TwoProducts {
+  const T* x;
+  std::int64_t x_row;
+  const T* wx;
+  std::int64_t inputs;
+  const T* h;
+  std::int64_t h_row;
+  const T* wh;
+  std::int64_t units;
+  T* c;
+  std::int64_t c_row, m, n;
+};
+
 /// The pieces of a recurrent sequence that one thread works on: rows of the batch, all steps.
 template <class T> struct RnnRows {
   std::int64_t rows, time, inputs, hidden;
@@ -46,7 +60,7 @@ template <class T> struct StateRows {
 template <class T> struct GateRows {
   std::int64_t rows, hidden, begin, end;
   T* gates;            // rows of `blocks` blocks of `hidden`: products before, activated behind
-  const T *bias, *bn;  // either may be null
+  const T *bias, *bn;  // null only for lstm_step
   const T *h, *c;      // what the step began with, contiguous rows
   StateRows<T> to_h, to_c;
   const std::int64_t* order;  // the caller's places of these rows; null for their own
@@ -63,7 +77,7 @@ template <class T> struct GateGradients {
   std::int64_t rows, hidden, begin, end;
   const T *gates, *h, *c;
   const T* dh;   // of h from later steps, contiguous rows
-  const T* out;  // of the caller's outputs, or null
+  const T* out;  // of the caller's outputs
   std::int64_t out_row;
   const std::int64_t* order;
   T *dc, *pre;     // of c, in place; before the activations, rows as `gates` has them
@@ -110,6 +124,30 @@ template <class T> struct Overlap {
   double* sums;
 };
 
+/// A plane, and a window of 3 or 5 rows and as many columns that moves over it one place at a time. For result (0, 0) it
+/// begins at (first_row, first_column), which may be negative. Beyond the plane are zeros.
+template <class T> struct Plane {
+  const T* x;
+  std::int64_t rows, columns, first_row, first_column;
+  int kernel;
+};
+/// Rows begin to end - 1 of a plane of results: start + sum over i and k of w[i * kernel + k] * window[i][k].
+template <class T> struct SlidePlane {
+  Plane<T> in;
+  const T* w;
+  T start;
+  T* out;
+  std::int64_t begin, end, columns;
+};
+/// sums[i * kernel + k] += sum over all results of grad * window[i][k].
+template <class T> struct OverlapPlane {
+  Plane<T> in;
+  const T* grad;
+  std::int64_t rows, columns;  // of grad; columns up to kOverlapColumns
+  double* sums;
+};
+inline constexpr std::int64_t kOverlapColumns = 512;  // of longer rows, sums in one lane would lose digits
+
 /// A row of windows that lie within their input: number i has the elements rows[r][first + i * stride + k * step] for
 /// all k below `kernel`, and codes[r] + k is what they are called.
 template <class T> struct PoolRow {
@@ -117,6 +155,15 @@ template <class T> struct PoolRow {
   const std::int32_t* codes;
   std::int64_t row_count, first, kernel, stride, step;  // stride 1 or 2
   std::int64_t count;                                   // of windows
+};
+
+/// Rows of 2 by 2 windows side by side in one plane. An element's code is 2 * its row + its column.
+template <class T> struct PoolPairs {
+  const T* x;
+  std::int64_t x_row;
+  T* out;
+  std::uint8_t* codes;         // of those that win, or null
+  std::int64_t rows, columns;  // of results
 };
 
 /// Rows that are normalized one by one: (x - mean) / sqrt(variance + epsilon) * weight + bias, all contiguous.
@@ -219,8 +266,11 @@ template <class T> struct FloatKernels {
   void (*filter_gradient)(const T* grad, std::int64_t tiles, int m, std::int64_t width, T* to, std::int64_t plane);
   void (*slide)(const Slide<T>& s);
   void (*overlap)(const Overlap<T>& o);
+  void (*slide_plane)(const SlidePlane<T>& s);
+  void (*overlap_plane)(const OverlapPlane<T>& o);
   // the first largest element of each window, a NaN before all; and its code, if `codes` is not null
   void (*max_pool_row)(const PoolRow<T>& r, T* out, std::uint8_t* codes);
+  void (*max_pool_pairs)(const PoolPairs<T>& p);
   void (*avg_pool_row)(const PoolRow<T>& r, T divisor, T* out);  // sums divided by that
   // normalization. Sums and totals are those of NormGradients, without a weight
   void (*norm_rows)(const NormRows<T>& r);
@@ -247,6 +297,7 @@ template <class T> struct FloatKernels {
   void (*rnn_forward)(const RnnRows<T>& r);
   void (*rnn_backward)(const RnnRows<T>& r);
   // recurrent.hpp
+  void (*two_products)(const TwoProducts<T>& g);
   void (*tanh_gates)(const GateRows<T>& g);
   void (*relu_gates)(const GateRows<T>& g);
   void (*gru_gates)(const GateRows<T>& g);

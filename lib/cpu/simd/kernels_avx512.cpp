@@ -16,6 +16,7 @@
 #include "lib/cpu/simd/optimizers.hpp"
 #include "lib/cpu/simd/convolve.hpp"
 #include "lib/cpu/simd/pooling.hpp"
+#include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
 #include "lib/cpu/simd/dropout.hpp"
 #include "lib/cpu/simd/attention.hpp"

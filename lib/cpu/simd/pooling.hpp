@@ -49,12 +49,29 @@ CAPSTAN_INLINE void fold_windows(const PoolRow<T>& r, std::int64_t window, std::
   }
 }
 
+/// Where x takes the place of the best before it: unless it is not larger, or the best is NaN.
+template <class T> CAPSTAN_INLINE Mask<T> beats(Lanes<T> x, Lanes<T> best) {
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    const __mmask16 is_number = _mm512_cmp_ps_mask(best.v, best.v, _CMP_ORD_Q);
+    return {_mm512_mask_cmp_ps_mask(is_number, x.v, best.v, _CMP_NLE_UQ)};
+  } else {
+    const __mmask8 is_number = _mm512_cmp_pd_mask(best.v, best.v, _CMP_ORD_Q);
+    return {_mm512_mask_cmp_pd_mask(is_number, x.v, best.v, _CMP_NLE_UQ)};
+  }
+#elif CAPSTAN_HAS_XSIMD
+  return {(best.v == best.v) & ~(x.v <= best.v)};
+#else
+  return {best.v == best.v && !(x.v <= best.v)};
+#endif
+}
+
 template <class T, bool Codes> struct Largest {
   Lanes<T> best, code;
   CAPSTAN_INLINE void take(Lanes<T> x, int its_code) {
-    const Mask<T> stays = x <= best, is_number = best == best;  // x wins unless it is not larger, or the best is NaN
-    if constexpr (Codes) code = select(stays, code, select(is_number, Lanes<T>(its_code), code));
-    best = select(stays, best, select(is_number, x, best));
+    const Mask<T> wins = beats(x, best);
+    if constexpr (Codes) code = select(wins, Lanes<T>(its_code), code);
+    best = select(wins, x, best);
   }
 };
 
@@ -87,6 +104,34 @@ template <class T> void max_pool_row(const PoolRow<T>& r, T* out, std::uint8_t* 
     if (codes != nullptr) max_pool_row_as<2, true>(r, out, codes);
     else max_pool_row_as<2, false>(r, out, codes);
   }
+}
+
+/// Neighbours first, then the two rows: so the first of equal elements wins, and the first NaN, as one by one.
+template <bool Codes, class T> void max_pool_pairs_as(const PoolPairs<T>& p) {
+  using L = Lanes<T>;
+  constexpr std::int64_t size = L::size;
+  const T* x = p.x;
+  for (std::int64_t row = 0; row < p.rows; ++row, x += 2 * p.x_row) {
+    const std::int64_t first = row * p.columns;
+    for (std::int64_t i = 0; i < p.columns; i += size) {
+      const std::int64_t count = p.columns - i < size ? p.columns - i : size;
+      const EvenOdd<T> above = load_pairs(x + 2 * i, count, true);
+      const EvenOdd<T> below = load_pairs(x + p.x_row + 2 * i, count, true);
+      const Mask<T> upper_odd = beats(above.odd, above.even), lower_odd = beats(below.odd, below.even);
+      const L upper = select(upper_odd, above.odd, above.even), lower = select(lower_odd, below.odd, below.even);
+      const Mask<T> lower_wins = beats(lower, upper);
+      store_lanes(select(lower_wins, lower, upper), p.out + first + i, count);
+      if constexpr (Codes) {
+        const L upper_code = select(upper_odd, L(1), L(0)), lower_code = select(lower_odd, L(3), L(2));
+        store_bytes(select(lower_wins, lower_code, upper_code), p.codes + first + i, count);
+      }
+    }
+  }
+}
+
+template <class T> void max_pool_pairs(const PoolPairs<T>& p) {
+  if (p.codes != nullptr) max_pool_pairs_as<true>(p);
+  else max_pool_pairs_as<false>(p);
 }
 
 template <int Stride, class T> void avg_pool_row_as(const PoolRow<T>& r, T divisor, T* out) {

@@ -5,232 +5,303 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-template <class T> CAPSTAN_INLINE Lanes<T> load_or_zero(const T* p, std::int64_t at, int count) {
-  return p == nullptr ? Lanes<T>(0) : load_part(p + at, count);
-}
+/// The number of values in a whole register, which needs no mask.
+struct Whole {};
+template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, Whole) { return Lanes<T>::load(p); }
+template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, Whole) { x.store(p); }
 
-/// use(row, unit, count) for every register of units, row by row.
+/// use(unit, count) for every register of a row's units; the count is `Whole` for all but the last.
 template <class T, class Rows, class Use> CAPSTAN_INLINE void for_units(const Rows& g, Use use) {
   constexpr int size = Lanes<T>::size;
-  for (std::int64_t row = 0; row < g.rows; ++row) {
-    std::int64_t j = g.begin;
-    for (; j + size <= g.end; j += size) use(row, j, size);
-    if (j < g.end) use(row, j, static_cast<int>(g.end - j));
-  }
+  const std::int64_t end = g.end;  // what a register is stored to might be anything, so nothing of g is read in loops
+  std::int64_t j = g.begin;
+  for (; j + size <= end; j += size) use(j, Whole());
+  if (j < end) use(j, static_cast<int>(end - j));
 }
 
 /// The row of the caller's tensors.
 template <class Rows> CAPSTAN_INLINE std::int64_t place(const Rows& g, std::int64_t row) {
   return g.order == nullptr ? row : g.order[row];
 }
-template <class T>
-CAPSTAN_INLINE T* destination(const GateRows<T>& g, const StateRows<T>& to, std::int64_t row, std::int64_t unit) {
-  return (row < to.carry ? to.next + row * g.hidden : to.last + place(g, row) * g.hidden) + unit;
+template <class T> CAPSTAN_INLINE T* destination(const GateRows<T>& g, const StateRows<T>& to, std::int64_t row) {
+  return row < to.carry ? to.next + row * g.hidden : to.last + place(g, row) * g.hidden;
 }
-template <class T>
-CAPSTAN_INLINE void deliver(const GateRows<T>& g, Lanes<T> h, std::int64_t row, std::int64_t unit, int count) {
-  store_part(h, destination(g, g.to_h, row, unit), count);
-  if (g.out != nullptr) store_part(h, g.out + place(g, row) * g.out_row + unit, count);
+/// Where the h of a row goes: twice to the same place if the caller wants no outputs.
+template <class T> struct Delivery {
+  T *state, *out;
+  CAPSTAN_INLINE Delivery(const GateRows<T>& g, std::int64_t row)
+      : state(destination(g, g.to_h, row)), out(g.out == nullptr ? state : g.out + place(g, row) * g.out_row) {}
+  template <class Count> CAPSTAN_INLINE void take(Lanes<T> h, std::int64_t unit, Count count) const {
+    store_part(h, state + unit, count);
+    store_part(h, out + unit, count);
+  }
+};
+
+template <class T> void two_products(const TwoProducts<T>& g) {
+  const Factors<T> input{g.x, g.x_row, 1, g.wx, g.n, g.inputs}, recurrent{g.h, g.h_row, 1, g.wh, g.n, g.units};
+  for_tiles<T>(g.m, g.n, FromZero<T>{}, ToMatrix<T>{g.c, g.c_row}, input, recurrent);
 }
 
 template <class Op, class T> void rnn_gates(const GateRows<T>& g) {
+  const T* bias = g.bias;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    T* gates = g.gates + row * g.hidden;
+    const Delivery<T> to(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const Lanes<T> h = Op::forward(load_part(gates + j, count) + load_part(bias + j, count));
+          store_part(h, gates + j, count);
+          to.take(h, j, count);
+        });
+  }
+}
+
+// An activation that waits for another keeps a register's units for as long as both take. So a row is gone over twice,
+// and each time its registers are worked on side by side.
+
+/// n, from its sum, and the state.
+template <class T> CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int64_t row) {
+  using L = Lanes<T>;
+  const std::int64_t hidden = g.hidden;
+  T* gates = g.gates + row * 4 * hidden;
+  const T *h = g.h + row * hidden, *bias = g.bias + 2 * hidden;
+  const Delivery<T> to(g, row);
   for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        T* gates = g.gates + row * g.hidden + j;
-        const Lanes<T> h = Op::forward(load_part(gates, count) + load_or_zero(g.bias, j, count));
-        store_part(h, gates, count);
-        deliver(g, h, row, j, count);
+      g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+        const L n = kernels::Tanh::forward(load_part(gates + j, count) + load_part(bias + j, count));
+        const L z = load_part(gates + 2 * hidden + j, count);
+        store_part(n, gates + j, count);
+        to.take((L(1) - z) * n + z * load_part(h + j, count), j, count);
       });
+}
+
+/// Blocks 1 and 2 of a row of gates: r, which is given, and z.
+template <class T, class Count>
+CAPSTAN_INLINE Lanes<T> gru_reset_and_update(const T* bias, std::int64_t hidden, T* gates, std::int64_t j,
+                                             Count count) {
+  const auto sum = [&](int block) __attribute__((always_inline)) {
+    return load_part(gates + (block + 1) * hidden + j, count) + load_part(bias + block * hidden + j, count);
+  };
+  const Lanes<T> r = kernels::Sigmoid::forward(sum(0)), z = kernels::Sigmoid::forward(sum(1));
+  store_part(r, gates + hidden + j, count);
+  store_part(z, gates + 2 * hidden + j, count);
+  return r;
 }
 
 template <class T> void gru_gates(const GateRows<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        T* gates = g.gates + row * 4 * hidden + j;
-        const L r = kernels::Sigmoid::forward(load_part(gates + hidden, count) + load_or_zero(g.bias, j, count));
-        const L z =
-            kernels::Sigmoid::forward(load_part(gates + 2 * hidden, count) + load_or_zero(g.bias, hidden + j, count));
-        const L from_h = load_part(gates + 3 * hidden, count) + load_or_zero(g.bn, j, count);
-        const L n =
-            kernels::Tanh::forward(load_part(gates, count) + load_or_zero(g.bias, 2 * hidden + j, count) + r * from_h);
-        const L h = (L(1) - z) * n + z * load_part(g.h + row * hidden + j, count);
-        store_part(n, gates, count);
-        store_part(r, gates + hidden, count);
-        store_part(z, gates + 2 * hidden, count);
-        store_part(from_h, gates + 3 * hidden, count);
-        deliver(g, h, row, j, count);
-      });
+  const T *bias = g.bias, *bn = g.bn;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    T* gates = g.gates + row * 4 * hidden;
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L r = gru_reset_and_update(bias, hidden, gates, j, count);
+          const L from_h = load_part(gates + 3 * hidden + j, count) + load_part(bn + j, count);
+          store_part(from_h, gates + 3 * hidden + j, count);
+          store_part(load_part(gates + j, count) + r * from_h, gates + j, count);
+        });
+    finish_gru(g, row);
+  }
 }
 
 /// The reset gate before the product: first r, z and r * h, then, with the product of that, n and the state.
 template <class T> void gru_resets(const GateRows<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        T* gates = g.gates + row * 4 * hidden + j;
-        const L r = kernels::Sigmoid::forward(load_part(gates + hidden, count) + load_or_zero(g.bias, j, count));
-        store_part(r, gates + hidden, count);
-        store_part(
-            kernels::Sigmoid::forward(load_part(gates + 2 * hidden, count) + load_or_zero(g.bias, hidden + j, count)),
-            gates + 2 * hidden, count);
-        store_part(r * load_part(g.h + row * hidden + j, count), gates + 3 * hidden, count);
-      });
+  const T* bias = g.bias;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    T* gates = g.gates + row * 4 * hidden;
+    const T* h = g.h + row * hidden;
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L r = gru_reset_and_update(bias, hidden, gates, j, count);
+          store_part(r * load_part(h + j, count), gates + 3 * hidden + j, count);
+        });
+  }
 }
 template <class T> void gru_states(const GateRows<T>& g) {
-  using L = Lanes<T>;
-  const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        T* gates = g.gates + row * 4 * hidden + j;
-        const L n = kernels::Tanh::forward(load_part(gates, count) + load_or_zero(g.bias, 2 * hidden + j, count));
-        const L z = load_part(gates + 2 * hidden, count);
-        store_part(n, gates, count);
-        deliver(g, (L(1) - z) * n + z * load_part(g.h + row * hidden + j, count), row, j, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) finish_gru(g, row);
 }
 
-/// The state of some units from the sums of their gates.
-template <class T>
-CAPSTAN_INLINE void finish_lstm(const GateRows<T>& g, std::int64_t row, std::int64_t j, int count,
-                                const Lanes<T> (&sums)[4]) {
-  using L = Lanes<T>;
-  const std::int64_t hidden = g.hidden;
-  const L in = kernels::Sigmoid::forward(sums[0] + load_or_zero(g.bias, j, count));
-  const L forget = kernels::Sigmoid::forward(sums[1] + load_or_zero(g.bias, hidden + j, count));
-  const L fresh = kernels::Tanh::forward(sums[2] + load_or_zero(g.bias, 2 * hidden + j, count));
-  const L out = kernels::Sigmoid::forward(sums[3] + load_or_zero(g.bias, 3 * hidden + j, count));
-  const L c = forget * load_part(g.c + row * hidden + j, count) + in * fresh;
-  if (g.gates != nullptr) {
-    T* gates = g.gates + row * 4 * hidden + j;
-    store_part(in, gates, count);
-    store_part(forget, gates + hidden, count);
-    store_part(fresh, gates + 2 * hidden, count);
-    store_part(out, gates + 3 * hidden, count);
+/// An lstm's gates and its c, from the sums of the gates and c as it was.
+template <class T> struct CellValues {
+  Lanes<T> in, forget, fresh, out, c;
+  CAPSTAN_INLINE CellValues(const Lanes<T> (&sums)[4], Lanes<T> before)
+      : in(kernels::Sigmoid::forward(sums[0])),
+        forget(kernels::Sigmoid::forward(sums[1])),
+        fresh(kernels::Tanh::forward(sums[2])),
+        out(kernels::Sigmoid::forward(sums[3])),
+        c(forget * before + in * fresh) {}
+  template <class Count> CAPSTAN_INLINE void store_gates(T* to, std::int64_t hidden, Count count) const {
+    store_part(in, to, count);
+    store_part(forget, to + hidden, count);
+    store_part(fresh, to + 2 * hidden, count);
+    store_part(out, to + 3 * hidden, count);
   }
-  store_part(c, destination(g, g.to_c, row, j), count);
-  deliver(g, out * kernels::Tanh::forward(c), row, j, count);
-}
+};
 
 template <class T> void lstm_gates(const GateRows<T>& g) {
+  using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const T* gates = g.gates + row * 4 * hidden + j;
-        const Lanes<T> sums[4] = {load_part(gates, count), load_part(gates + hidden, count),
-                                  load_part(gates + 2 * hidden, count), load_part(gates + 3 * hidden, count)};
-        finish_lstm(g, row, j, count, sums);
-      });
+  const T* bias = g.bias;
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    T *gates = g.gates + row * 4 * hidden, *to_c = destination(g, g.to_c, row);
+    const T* before = g.c + row * hidden;
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          L sums[4];
+          unrolled<4>([&](auto q) __attribute__((always_inline)) {
+            sums[q] = load_part(gates + q * hidden + j, count) + load_part(bias + q * hidden + j, count);
+          });
+          const CellValues<T> cell(sums, load_part(before + j, count));
+          cell.store_gates(gates + j, hidden, count);
+          store_part(cell.c, to_c + j, count);
+        });
+    const Delivery<T> to(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L bent = kernels::Tanh::forward(load_part(to_c + j, count));
+          to.take(load_part(gates + 3 * hidden + j, count) * bent, j, count);
+        });
+  }
 }
 
 /// A whole step of a cell so small that calls would cost more than it: products and gates in registers.
 template <class T> void lstm_step(const GateRows<T>& g, const SmallStep<T>& s) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        L sums[4] = {L(0), L(0), L(0), L(0)};
-        const auto add = [&](const T* a, const T* w, std::int64_t k) __attribute__((always_inline)) {
-          for (std::int64_t p = 0; p < k; ++p, w += 4 * hidden) {
-            const L left(a[p]);
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    T* to_c = destination(g, g.to_c, row);
+    const Delivery<T> to(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          L sums[4] = {L(0), L(0), L(0), L(0)};
+          const auto add = [&](const T* a, const T* w, std::int64_t k) __attribute__((always_inline)) {
+            for (std::int64_t p = 0; p < k; ++p, w += 4 * hidden) {
+              const L left(a[p]);
+              unrolled<4>([&](auto q) __attribute__((always_inline)) {
+                sums[q] = fma(left, load_part(w + q * hidden, count), sums[q]);
+              });
+            }
+          };
+          add(s.x + row * s.inputs, s.wx + j, s.inputs);
+          add(g.h + row * hidden, s.wh + j, hidden);
+          if (g.bias != nullptr)
             unrolled<4>([&](auto q) __attribute__((always_inline)) {
-              sums[q] = fma(left, load_part(w + q * hidden, count), sums[q]);
+              sums[q] = sums[q] + load_part(g.bias + q * hidden + j, count);
             });
-          }
-        };
-        add(s.x + row * s.inputs, s.wx + j, s.inputs);
-        add(g.h + row * hidden, s.wh + j, hidden);
-        finish_lstm(g, row, j, count, sums);
-      });
+          const CellValues<T> cell(sums, load_part(g.c + row * hidden + j, count));
+          if (g.gates != nullptr) cell.store_gates(g.gates + row * 4 * hidden + j, hidden, count);
+          store_part(cell.c, to_c + j, count);
+          to.take(cell.out * kernels::Tanh::forward(cell.c), j, count);
+        });
+  }
 }
 
-/// The gradient of h: of later steps, and of the caller's output at this one.
-template <class T>
-CAPSTAN_INLINE Lanes<T> gradient_of_h(const GateGradients<T>& g, std::int64_t row, std::int64_t j, int count) {
-  const Lanes<T> later = load_part(g.dh + row * g.hidden + j, count);
-  return g.out == nullptr ? later : later + load_part(g.out + place(g, row) * g.out_row + j, count);
-}
+/// The gradient of a row's h: of later steps, and of the caller's output at this one.
+template <class T> struct StateGradient {
+  const T *later, *out;
+  CAPSTAN_INLINE StateGradient(const GateGradients<T>& g, std::int64_t row)
+      : later(g.dh + row * g.hidden), out(g.out + place(g, row) * g.out_row) {}
+  template <class Count> CAPSTAN_INLINE Lanes<T> of(std::int64_t unit, Count count) const {
+    return load_part(later + unit, count) + load_part(out + unit, count);
+  }
+};
 
 template <class Op, class T> void rnn_gradients(const GateGradients<T>& g) {
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const std::int64_t at = row * g.hidden + j;
-        store_part(Op::backward(gradient_of_h(g, row, j, count), load_part(g.gates + at, count)), g.pre + at, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T* gates = g.gates + row * g.hidden;
+    T* pre = g.pre + row * g.hidden;
+    const StateGradient<T> given(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          store_part(Op::backward(given.of(j, count), load_part(gates + j, count)), pre + j, count);
+        });
+  }
 }
 
 template <class T> void gru_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const T* gates = g.gates + row * 4 * hidden + j;
-        T* pre = g.pre + row * 4 * hidden + j;
-        const L n = load_part(gates, count), r = load_part(gates + hidden, count),
-                z = load_part(gates + 2 * hidden, count), from_h = load_part(gates + 3 * hidden, count),
-                h = load_part(g.h + row * hidden + j, count);
-        const L dh = gradient_of_h(g, row, j, count);
-        const L dn = kernels::Tanh::backward(dh * (L(1) - z), n);
-        store_part(dn, pre, count);
-        store_part(kernels::Sigmoid::backward(dn * from_h, r), pre + hidden, count);
-        store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden, count);
-        store_part(dn * r, pre + 3 * hidden, count);
-        store_part(dh * z, g.dh_before + row * hidden + j, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *gates = g.gates + row * 4 * hidden, *before = g.h + row * hidden;
+    T *pre = g.pre + row * 4 * hidden, *dh_before = g.dh_before + row * hidden;
+    const StateGradient<T> given(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L n = load_part(gates + j, count), r = load_part(gates + hidden + j, count),
+                  z = load_part(gates + 2 * hidden + j, count), from_h = load_part(gates + 3 * hidden + j, count),
+                  h = load_part(before + j, count);
+          const L dh = given.of(j, count);
+          const L dn = kernels::Tanh::backward(dh * (L(1) - z), n);
+          store_part(dn, pre + j, count);
+          store_part(kernels::Sigmoid::backward(dn * from_h, r), pre + hidden + j, count);
+          store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden + j, count);
+          store_part(dn * r, pre + 3 * hidden + j, count);
+          store_part(dh * z, dh_before + j, count);
+        });
+  }
 }
 
 /// Back through the state, and, when `dh` is the gradient of r * h, through the reset gate.
 template <class T> void gru_state_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const T* gates = g.gates + row * 4 * hidden + j;
-        T* pre = g.pre + row * 4 * hidden + j;
-        const L n = load_part(gates, count), z = load_part(gates + 2 * hidden, count),
-                h = load_part(g.h + row * hidden + j, count);
-        const L dh = gradient_of_h(g, row, j, count);
-        store_part(kernels::Tanh::backward(dh * (L(1) - z), n), pre, count);
-        store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden, count);
-        store_part(dh * z, g.dh_before + row * hidden + j, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *gates = g.gates + row * 4 * hidden, *before = g.h + row * hidden;
+    T *pre = g.pre + row * 4 * hidden, *dh_before = g.dh_before + row * hidden;
+    const StateGradient<T> given(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L n = load_part(gates + j, count), z = load_part(gates + 2 * hidden + j, count),
+                  h = load_part(before + j, count);
+          const L dh = given.of(j, count);
+          store_part(kernels::Tanh::backward(dh * (L(1) - z), n), pre + j, count);
+          store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden + j, count);
+          store_part(dh * z, dh_before + j, count);
+        });
+  }
 }
 template <class T> void gru_reset_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const std::int64_t at = row * hidden + j;
-        const L r = load_part(g.gates + row * 4 * hidden + hidden + j, count), grad = load_part(g.dh + at, count);
-        store_part(kernels::Sigmoid::backward(grad * load_part(g.h + at, count), r),
-                   g.pre + row * 4 * hidden + hidden + j, count);
-        store_part(load_part(g.dh_before + at, count) + grad * r, g.dh_before + at, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *reset = g.gates + (row * 4 + 1) * hidden, *h = g.h + row * hidden, *dh = g.dh + row * hidden;
+    T *pre = g.pre + (row * 4 + 1) * hidden, *dh_before = g.dh_before + row * hidden;
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L r = load_part(reset + j, count), grad = load_part(dh + j, count);
+          store_part(kernels::Sigmoid::backward(grad * load_part(h + j, count), r), pre + j, count);
+          store_part(load_part(dh_before + j, count) + grad * r, dh_before + j, count);
+        });
+  }
 }
 
 template <class T> void lstm_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
-  for_units<T>(
-      g, [&](std::int64_t row, std::int64_t j, int count) __attribute__((always_inline)) {
-        const T* gates = g.gates + row * 4 * hidden + j;
-        T* pre = g.pre + row * 4 * hidden + j;
-        const std::int64_t at = row * hidden + j;
-        const L in = load_part(gates, count), forget = load_part(gates + hidden, count),
-                fresh = load_part(gates + 2 * hidden, count), out = load_part(gates + 3 * hidden, count),
-                before = load_part(g.c + at, count);
-        const L bent = kernels::Tanh::forward(forget * before + in * fresh);
-        const L dh = gradient_of_h(g, row, j, count);
-        const L dc = load_part(g.dc + at, count) + kernels::Tanh::backward(dh * out, bent);
-        store_part(kernels::Sigmoid::backward(dc * fresh, in), pre, count);
-        store_part(kernels::Sigmoid::backward(dc * before, forget), pre + hidden, count);
-        store_part(kernels::Tanh::backward(dc * in, fresh), pre + 2 * hidden, count);
-        store_part(kernels::Sigmoid::backward(dh * bent, out), pre + 3 * hidden, count);
-        store_part(dc * forget, g.dc + at, count);
-        if (g.unprojected != nullptr) store_part(out * bent, g.unprojected + at, count);
-      });
+  for (std::int64_t row = 0; row < g.rows; ++row) {
+    const T *gates = g.gates + row * 4 * hidden, *c = g.c + row * hidden;
+    T *pre = g.pre + row * 4 * hidden, *dc_row = g.dc + row * hidden;
+    T* unprojected = g.unprojected == nullptr ? nullptr : g.unprojected + row * hidden;
+    const StateGradient<T> given(g, row);
+    for_units<T>(
+        g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
+          const L in = load_part(gates + j, count), forget = load_part(gates + hidden + j, count),
+                  fresh = load_part(gates + 2 * hidden + j, count), out = load_part(gates + 3 * hidden + j, count),
+                  before = load_part(c + j, count);
+          const L bent = kernels::Tanh::forward(forget * before + in * fresh);
+          const L dh = given.of(j, count);
+          const L dc = load_part(dc_row + j, count) + kernels::Tanh::backward(dh * out, bent);
+          store_part(kernels::Sigmoid::backward(dc * fresh, in), pre + j, count);
+          store_part(kernels::Sigmoid::backward(dc * before, forget), pre + hidden + j, count);
+          store_part(kernels::Tanh::backward(dc * in, fresh), pre + 2 * hidden + j, count);
+          store_part(kernels::Sigmoid::backward(dh * bent, out), pre + 3 * hidden + j, count);
+          store_part(dc * forget, dc_row + j, count);
+          if (unprojected != nullptr) store_part(out * bent, unprojected + j, count);
+        });
+  }
 }
 
 }  // namespace

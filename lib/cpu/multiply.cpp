@@ -1,0 +1,183 @@
+// Products of matrices: tiles of sums in registers, and the right operand in strips as wide as the tiles.
+//
+// What is added in which order follows from the sizes alone: results do not depend on the number of threads.
+#include "lib/cpu/multiply.hpp"
+
+#include <algorithm>
+
+#include "lib/core/allocator.hpp"
+#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/simd/kernels.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+/// Multiplications worth a thread.
+constexpr std::int64_t kGrain = 1 << 20;
+
+/// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the caches hold.
+constexpr std::int64_t kSumBlock = 512, kLongBlock = 96;
+
+/// Rows are cut at multiples of this, which is one of the rows of every tile: then their tiles are those of the whole.
+constexpr std::int64_t kRows = 12;
+
+/// Strips of a block, and rows of the left operand for each: together they stay in the second-level cache.
+constexpr std::int64_t kStrips = 4, kBlockRows = 20 * kRows;
+
+/// A product, or a part of one.
+template <class T>
+struct Product {
+  Matrix<const T> a, b;
+  T* c;
+  std::int64_t c_row, m, n, k;
+  bool accumulate;
+};
+
+/// The right operand stays near the first-level cache, or the result in registers and the sums are long.
+bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 10240 || (m <= 64 && n <= 64); }
+
+/// A sum over many rows that gives a small result: the gradient for weights.
+template <class T>
+bool is_long(const Product<T>& p) {
+  return p.a.row == 1 && p.m <= 96 && p.n <= 512;
+}
+
+/// c [m, n] = or += a * b with the terms p .. p + count - 1; b has unit columns.
+template <class T>
+void add_terms(const Product<T>& x, std::int64_t p, std::int64_t count) {
+  simd().of<T>().small_gemm({x.a.data + p * x.a.column, x.a.row, x.a.column, x.b.data + p * x.b.row, x.b.row, x.c,
+                             x.c_row, x.m, x.n, count, x.accumulate || p > 0});
+}
+
+/// The right operand as it stands. Rows among the threads.
+template <class T>
+void multiply_small(const Product<T>& x) {
+  base::parallel_for((x.m + kRows - 1) / kRows, kGrain / (kRows * x.n * x.k) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       Product<T> part = x;
+                       part.a.data += begin * kRows * x.a.row;
+                       part.c += begin * kRows * x.c_row;
+                       part.m = std::min(end * kRows, x.m) - begin * kRows;
+                       for (std::int64_t p = 0; p < x.k; p += kSumBlock)
+                         add_terms(part, p, std::min(kSumBlock, x.k - p));
+                     });
+}
+
+/// Columns among the threads; the rows of a column of tiles in blocks that stay in the first-level cache.
+template <class T>
+void multiply_long(const Product<T>& x) {
+  const std::int64_t width = simd().of<T>().panel;
+  base::parallel_for((x.n + width - 1) / width, kGrain / (x.m * width * x.k) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t column = begin * width; column < std::min(end * width, x.n); column += width) {
+                         Product<T> part = x;
+                         part.b.data += column;
+                         part.c += column;
+                         part.n = std::min(width, x.n - column);
+                         for (std::int64_t p = 0; p < x.k; p += kLongBlock)
+                           add_terms(part, p, std::min(kLongBlock, x.k - p));
+                       }
+                     });
+}
+
+/// The terms of a block.
+std::int64_t block_terms(std::int64_t k) {
+  const std::int64_t blocks = (k + kSumBlock - 1) / kSumBlock;
+  return (k + blocks - 1) / blocks;
+}
+
+/// All of a product by one thread, which packs the right operand block by block.
+template <class T>
+void multiply_packed(const Product<T>& x, T* packed) {
+  const std::int64_t width = simd().of<T>().panel, terms = block_terms(x.k);
+  for (std::int64_t column = 0; column < x.n; column += kStrips * width) {
+    const std::int64_t end = std::min(column + kStrips * width, x.n);
+    for (std::int64_t p = 0; p < x.k; p += terms) {
+      const std::int64_t count = std::min(terms, x.k - p);
+      const auto each_strip = [&](auto use) {
+        for (std::int64_t j = column; j < end; j += width)
+          use(j, std::min(width, end - j), packed + (j - column) * count);
+      };
+      each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
+        pack<T>({x.b.data + p * x.b.row + j * x.b.column, x.b.row, x.b.column}, count, columns, strip);
+      });
+      for (std::int64_t row = 0; row < x.m; row += kBlockRows)
+        each_strip([&](std::int64_t j, std::int64_t columns, const T* strip) {
+          simd().of<T>().small_gemm({x.a.data + row * x.a.row + p * x.a.column, x.a.row, x.a.column, strip, columns,
+                                     x.c + row * x.c_row + j, x.c_row, std::min(kBlockRows, x.m - row), columns, count,
+                                     x.accumulate || p > 0});
+        });
+    }
+  }
+}
+
+/// Columns among the threads, each of which packs its own; or rows, where columns are few.
+template <class T>
+void multiply_large(const Product<T>& x) {
+  const std::int64_t width = simd().of<T>().panel, strips = (x.n + width - 1) / width;
+  const bool by_columns = strips >= 2 * threads() || x.m <= 2 * kRows;
+  const std::int64_t units = by_columns ? strips : (x.m + kRows - 1) / kRows;
+  const std::int64_t worth = std::max<std::int64_t>(x.m * x.n * x.k / kGrain, 1);
+  const std::int64_t parts = std::min({std::int64_t{threads()}, units, worth});
+  const std::int64_t room = block_terms(x.k) * std::min(kStrips * width, x.n);
+  core::Scratch<T> packed(parts * room, Where::current());
+  base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t begin = units * i / parts, end = units * (i + 1) / parts;
+      Product<T> part = x;
+      if (by_columns) {
+        part.b.data += begin * width * x.b.column;
+        part.c += begin * width;
+        part.n = std::min(end * width, x.n) - begin * width;
+      } else {
+        part.a.data += begin * kRows * x.a.row;
+        part.c += begin * kRows * x.c_row;
+        part.m = std::min(end * kRows, x.m) - begin * kRows;
+      }
+      multiply_packed(part, packed.data() + i * room);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
+  if (b.column == 1) {
+    for (std::int64_t row = 0; row < k; ++row) std::copy_n(b.data + row * b.row, n, out + row * n);
+    return;
+  }
+  constexpr std::int64_t kTile = 16;
+  for (std::int64_t row = 0; row < k; row += kTile)
+    for (std::int64_t column = 0; column < n; column += kTile)
+      if (b.row == 1 && row + kTile <= k && column + kTile <= n)
+        simd().of<T>().transpose_tile(b.data + column * b.column + row, b.column, out + row * n + column, n);
+      else
+        for (std::int64_t r = row; r < std::min(row + kTile, k); ++r)
+          for (std::int64_t c = column; c < std::min(column + kTile, n); ++c)
+            out[r * n + c] = b.data[r * b.row + c * b.column];
+}
+
+template <class T>
+void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
+              std::int64_t n, std::int64_t k, bool accumulate) {
+  if (m == 0 || n == 0) return;
+  if (k == 0) {
+    for (std::int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T(0));
+    return;
+  }
+  const Product<T> product{a, b, c, c_row, m, n, k, accumulate};
+  if (b.column == 1 && is_small(m, n, k)) multiply_small(product);
+  else if (b.column == 1 && is_long(product)) multiply_long(product);
+  else multiply_large(product);
+}
+
+#define CAPSTAN_INSTANTIATE(T)                                                                                         \
+  template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
+  template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \
+                         std::int64_t, bool);
+CAPSTAN_INSTANTIATE(float)
+CAPSTAN_INSTANTIATE(double)
+#undef CAPSTAN_INSTANTIATE
+
+}  // namespace capstan::on_cpu
