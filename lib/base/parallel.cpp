@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
@@ -185,16 +186,16 @@ bool in_real_time() noexcept { return real_time; }
 bool splits(std::int64_t count, std::int64_t grain) noexcept { return count > grain && !inside_loop && threads() > 1; }
 
 void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept {
-  Pool* pool = acquire_pool();
+  const std::int64_t size = threads();
+  std::int64_t pieces = std::min(count / grain, size * kPiecesPerThread);
+  if (pieces > size) pieces -= pieces % size;  // as many for each
+  Pool* pool = pieces > 1 ? acquire_pool() : nullptr;
   if (pool == nullptr) {
     run(context, 0, count);
     return;
   }
-  const std::int64_t parts = threads() * kPiecesPerThread;
-  std::int64_t piece = (count + parts - 1) / parts;
-  piece = piece < grain ? grain : piece;
   inside_loop = true;
-  pool->run(count, piece, run, context);
+  pool->run(count, (count + pieces - 1) / pieces, run, context);
   inside_loop = false;
   pool->in_use.unlock();
 }

@@ -13,7 +13,7 @@ namespace capstan::on_cpu {
 namespace {
 
 /// Multiplications worth a thread.
-constexpr std::int64_t kGrain = 1 << 20;
+constexpr std::int64_t kGrain = 1 << 19;
 
 /// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the caches hold.
 constexpr std::int64_t kSumBlock = 512, kLongBlock = 96;

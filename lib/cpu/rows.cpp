@@ -9,6 +9,9 @@
 namespace capstan::on_cpu {
 namespace {
 
+/// Elements that would be worked on while a row is begun.
+constexpr std::int64_t kRowCost = 32;
+
 /// Calls `row(kernels, i)` for every row of the last axis.
 template <class F>
 void for_rows(const TensorImpl& x, F row) {
@@ -16,9 +19,10 @@ void for_rows(const TensorImpl& x, F row) {
   if (x.numel() == 0) return;
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     const FloatKernels<T>& k = simd().of<T>();
-    base::parallel_for(x.numel() / columns, kExpensiveGrain / columns + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) row(k, i, columns, x.as<T>() + i * columns);
-    });
+    base::parallel_for(x.numel() / columns, kExpensiveGrain / (columns + kRowCost) + 1,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; ++i) row(k, i, columns, x.as<T>() + i * columns);
+                       });
   });
 }
 

@@ -109,20 +109,37 @@ void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t r
   }
 }
 
-// In double, sixteen sums side by side, which the compiler keeps in registers.
+/// As many values as Lanes<double> has, in double.
+template <class T> CAPSTAN_INLINE Lanes<double> load_wide(const T* p) {
+#if CAPSTAN_HAS_XSIMD
+  if constexpr (sizeof(T) == 4) return load_precise(p).v;
+  else return Lanes<double>::load(p);
+#else
+  return Lanes<double>(static_cast<double>(*p));
+#endif
+}
+
+// In double, sixteen sums side by side.
 template <class T> void spread(const T* x, T shift, std::int64_t count, double* first, double* second) {
-  constexpr int kSide = 16;
+  using W = Lanes<double>;
+  constexpr int kSide = 16, kRegisters = kSide / W::size;
   const auto center = static_cast<double>(shift);
-  double sums[kSide] = {}, squares[kSide] = {};
-  const auto add = [&](T value, std::int64_t k) {
-    const double distance = static_cast<double>(value) - center;
-    sums[k] += distance;
-    squares[k] += distance * distance;
-  };
+  W some[kRegisters], powers[kRegisters];
+  for (int r = 0; r < kRegisters; ++r) some[r] = powers[r] = W(0);
   std::int64_t i = 0;
   for (; i + kSide <= count; i += kSide)
-    for (std::int64_t k = 0; k < kSide; ++k) add(x[i + k], k);
-  for (std::int64_t k = 0; i + k < count; ++k) add(x[i + k], k);
+    for (int r = 0; r < kRegisters; ++r) {
+      const W distance = load_wide(x + i + r * W::size) - W(center);
+      some[r] = some[r] + distance;
+      powers[r] = powers[r] + distance * distance;
+    }
+  double sums[kSide], squares[kSide];
+  for (int r = 0; r < kRegisters; ++r) some[r].store(sums + r * W::size), powers[r].store(squares + r * W::size);
+  for (std::int64_t k = 0; i + k < count; ++k) {
+    const double distance = static_cast<double>(x[i + k]) - center;
+    sums[k] += distance;
+    squares[k] += distance * distance;
+  }
   for (int width = kSide / 2; width > 0; width /= 2)
     for (int k = 0; k < width; ++k) sums[k] += sums[k + width], squares[k] += squares[k + width];
   *first = sums[0];
