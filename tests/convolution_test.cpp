@@ -207,6 +207,24 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
     check_setting(s, DType::float32, 7, tolerance::blocked_sum32);
 }
 
+TEST_CASE("convolutions of planes that stand alone agree with plain loops at all borders", "[convolution]") {
+  const auto setting = [](Axis h, Axis w, std::int64_t groups, std::int64_t out) {
+    return Setting{2, {{}, h, w}, 2, groups, 1, out, false};
+  };
+  for (const Setting& s :
+       {setting({75, 3, 1, 1, 1, 1}, {67, 3, 1, 1, 1, 1}, 6, 2),
+        setting({30, 5, 1, 1, 2, 2}, {19, 5, 1, 1, 2, 2}, 6, 1),
+        setting({20, 3, 1, 1, 3, 3}, {37, 3, 1, 1, 3, 3}, 5, 1),  // windows beyond the plane
+        setting({1, 3, 1, 1, 1, 1}, {2, 3, 1, 1, 1, 1}, 3, 2), setting({2, 5, 1, 1, 4, 4}, {1, 5, 1, 1, 4, 4}, 3, 1),
+        setting({4, 3, 1, 1, 20, 0}, {5, 3, 1, 1, 20, 1}, 2, 1),  // registers beyond the plane
+        setting({9, 5, 1, 1, 0, 0}, {20, 5, 1, 1, 0, 3}, 4, 2), setting({7, 3, 1, 1, 0, 0}, {18, 3, 1, 1, 0, 0}, 7, 1),
+        setting({611, 3, 1, 1, 1, 1}, {67, 3, 1, 1, 1, 1}, 1, 1),  // rows in pieces
+        setting({5, 5, 1, 1, 2, 2}, {601, 5, 1, 1, 2, 2}, 2, 1)}) {
+    check_setting(s, DType::float64, 5, tolerance::roundings64);
+    check_setting(s, DType::float32, 5, tolerance::blocked_sum32);
+  }
+}
+
 TEST_CASE("the gradient for a weight keeps its digits over a long signal", "[convolution]") {
   // 0.1 in float32, 2^18 times: added one by one they lose 0.25 %
   const std::int64_t places = 1 << 18;

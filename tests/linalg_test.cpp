@@ -105,6 +105,79 @@ TEST_CASE("matmul of few and of many matrices gives each its own product, for an
   }
 }
 
+TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same bits for any number of threads",
+          "[linalg][threads]") {
+  const std::int64_t sizes[][3] = {// rows, terms and columns: the right operand as it stands
+                                   {1, 513, 5},
+                                   {2, 257, 7},
+                                   {5, 64, 11},
+                                   {6, 1025, 12},
+                                   {7, 255, 13},
+                                   {11, 240, 63},
+                                   {13, 512, 1},
+                                   {241, 5, 65},
+                                   // packed, or, with the left one turned, a sum over many rows
+                                   {1, 1025, 241},
+                                   {2, 513, 255},
+                                   {5, 512, 240},
+                                   {6, 511, 257},
+                                   {7, 257, 511},
+                                   {12, 255, 513},
+                                   {13, 241, 65},
+                                   {63, 240, 241},
+                                   {64, 65, 256},
+                                   {65, 1025, 11},
+                                   {65, 1025, 64},
+                                   {97, 129, 129},
+                                   {240, 63, 257},
+                                   {241, 257, 65},
+                                   {255, 65, 256},
+                                   {511, 241, 63}};
+  for (const DType type : {DType::float32, DType::float64})
+    for (const auto& [m, k, n] : sizes) {
+      const Tensor a = random_in(-1, 1, {m, k}, type, 100), b = random_in(-1, 1, {k, n}, type, 101);
+      const Tensor c = random_in(-1, 1, {m, n}, type, 102), expected = by_definition(a, b);
+      for (const bool turn_a : {false, true})
+        for (const bool turn_b : {false, true}) {
+          INFO(m << " x " << k << " x " << n << " " << name(type) << (turn_a ? ", a turned" : "")
+                 << (turn_b ? ", b turned" : ""));
+          const Tensor left = turn_a ? transpose(transpose(a).copy()) : a;
+          const Tensor right = turn_b ? transpose(transpose(b).copy()) : b;
+          std::vector<double> product, added;
+          for (const int count : {1, 2, 3}) {
+            const ThreadCount threads_for_now(count);
+            const Tensor plain = matmul(left, right), onto = addmm(c, left, right);
+            if (count > 1) {
+              CHECK(same_bits(values(plain), product));
+              CHECK(same_bits(values(onto), added));
+              continue;
+            }
+            CHECK(close(plain, expected, allowed(type)));
+            CHECK(close(onto, expected + c.to(DType::float64), allowed(type)));
+            product = values(plain), added = values(onto);
+          }
+        }
+    }
+}
+
+TEST_CASE("matmul takes operands that repeat one row or one column", "[linalg]") {
+  const std::int64_t sizes[][3] = {{70, 300, 100}, {5, 20, 7}};
+  for (const DType type : {DType::float32, DType::float64})
+    for (const auto& [m, k, n] : sizes) {
+      // sums of one sign: a single one that cancels would be all of a result
+      const Tensor row = random_in(0.5, 1, {1, k}, type, 103), column = random_in(0.5, 1, {k, 1}, type, 104);
+      const Tensor a = random_in(0.5, 1, {m, k}, type, 105), b = random_in(0.5, 1, {k, n}, type, 106);
+      const Tensor rows = broadcast_to(row, {m, k}), columns = broadcast_to(column, {k, n});
+      const Tensor same_rows = broadcast_to(b.index({range(0, 1)}), {k, n});
+      const Tensor same_columns = broadcast_to(a.index({all, range(0, 1)}), {m, k});
+      INFO(m << " x " << k << " x " << n << " " << name(type));
+      CHECK(close(matmul(rows, columns), by_definition(rows, columns), allowed(type)));
+      CHECK(close(matmul(rows, same_rows), by_definition(rows, same_rows), allowed(type)));
+      CHECK(close(matmul(same_columns, columns), by_definition(same_columns, columns), allowed(type)));
+      CHECK(close(matmul(same_columns, b), by_definition(same_columns, b), allowed(type)));
+    }
+}
+
 TEST_CASE("matmul of nothing gives zeros or nothing", "[linalg]") {
   CHECK(same(matmul(zeros({2, 0}), zeros({0, 3})), zeros({2, 3})));
   CHECK(matmul(zeros({0, 4}), zeros({4, 3})).shape() == Shape{0, 3});

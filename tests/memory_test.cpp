@@ -52,6 +52,14 @@ struct Steps {
   }
 };
 
+/// work(0) to work(3), at once.
+template <class Work>
+void on_four_threads(const Work& work) {
+  std::vector<std::thread> workers;
+  for (std::size_t i = 0; i < 4; ++i) workers.emplace_back([&work, i] { work(i); });
+  for (std::thread& worker : workers) worker.join();
+}
+
 /// Lifts a limit when it goes.
 struct Limit {
   explicit Limit(std::int64_t bytes) { memory::set_limit(cpu(), bytes); }
@@ -167,6 +175,29 @@ TEST_CASE("a limit is an exception, and everything works on after it", "[memory]
   CHECK(same(tape.gradient(exp(y), x), exp(y) * 2));  // without the limit
 }
 
+TEST_CASE("a product without memory for its packed operand is an exception", "[memory]") {
+  const Tensor right = random_in(-1, 1, {4, 600, 200}, DType::float32, 136);
+  for (const std::int64_t rows : {4, 40}) {  // matrices among the threads; each among all of them, if those are many
+    const Tensor left = random_in(-1, 1, {4, rows, 600}, DType::float32, 135);
+    const std::vector<float> expected = matmul(left, right).to_vector<float>();
+    for (const int count : {1, 2, 5})
+      for (std::int64_t room = 0; room <= 3 * kMegabyte; room += kMegabyte / 8) {
+        INFO(count << " threads, " << room << " bytes left");
+        const ThreadCount threads_for_now(count);
+        memory::release_cache();
+        const Limit limit(memory::stats().reserved + room);
+        Tensor product;
+        try {
+          product = matmul(left, right);
+        } catch (const OutOfMemoryError&) {
+          CHECK(room < 3 * kMegabyte);
+          continue;
+        }
+        CHECK(same_bits(product.to_vector<float>(), expected));
+      }
+  }
+}
+
 TEST_CASE("a gradient that runs out of memory leaves a persistent tape as it was", "[memory]") {
   const Tensor x = random_in(-1, 1, {2 << 18}, DType::float32, 134);
   GradientTape tape{{.persistent = true}};
@@ -212,5 +243,87 @@ TEST_CASE("memory that one thread took can be freed by another", "[memory][threa
   std::thread([] {
     for (int i = 0; i < 1000; ++i) zeros({i});
   }).join();
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("figures stay right when threads free what others took", "[memory][threads]") {
+  const std::int64_t before = memory::stats().in_use;
+  std::vector<std::vector<Tensor>> lists(4);
+  on_four_threads([&](std::size_t i) {
+    for (int k = 0; k < 1000; ++k) lists[i].push_back(zeros({1}));    // more than a thread keeps
+    for (int k = 0; k < 10; ++k) lists[i].push_back(zeros({20000}));  // larger than any that a thread keeps
+  });
+  CHECK(memory::stats().in_use - before >= 4 * (1000 * 4 + 10 * 80000));
+  on_four_threads([&](std::size_t i) { lists[(i + 1) % 4].clear(); });
+  CHECK(memory::stats().in_use == before);
+  memory::release_cache();
+  const memory::Stats released = memory::stats();
+  CHECK(released.in_use == before);
+  CHECK(released.reserved == released.in_use + released.cached);
+}
+
+TEST_CASE("figures add up while other threads take and free memory", "[memory][threads]") {
+  const std::int64_t before = memory::stats().in_use;
+  std::atomic<bool> is_over{false};
+  bool is_sound = true;
+  on_four_threads([&](std::size_t i) {
+    if (i != 0) {
+      while (!is_over)
+        for (const std::int64_t count : {0, 10, 1000, 100000}) zeros({count});
+      return;
+    }
+    for (int k = 0; k < 1000; ++k) {
+      const memory::Stats now = memory::stats();
+      is_sound = is_sound && now.cached >= 0 && now.in_use >= before && now.reserved == now.in_use + now.cached;
+      if (k % 100 == 0) memory::release_cache();
+    }
+    is_over = true;
+  });
+  CHECK(is_sound);
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("a view keeps the elements of a tensor that has gone with its thread", "[memory][threads]") {
+  const std::int64_t before = memory::stats().in_use;
+  Tensor row;
+  std::thread([&row] {
+    const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}};
+    row = x[1];
+  }).join();
+  std::vector<Tensor> others;  // in whatever is free
+  for (int i = 0; i < 100; ++i) others.push_back(full({2, 2}, 9));
+  CHECK(same(row, {3.0f, 4.0f}));
+  others.clear();
+  std::thread([&row] { row = Tensor(); }).join();
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("a tensor and its views may go at once, on several threads", "[memory][threads]") {
+  const std::int64_t before = memory::stats().in_use;
+  for (int round = 0; round < 50; ++round) {
+    std::vector<Tensor> handles(4);
+    handles[0] = full({4, 64}, round, {.dtype = DType::float64});
+    for (std::int64_t i = 1; i < 4; ++i) handles[static_cast<std::size_t>(i)] = handles[0][i];
+    std::vector<double> sums(4);
+    on_four_threads([&](std::size_t i) {
+      sums[i] = sum(handles[i]).item<double>();
+      handles[i] = Tensor();
+    });
+    CHECK(sums == std::vector<double>{256.0 * round, 64.0 * round, 64.0 * round, 64.0 * round});
+  }
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("row slices give all their memory back, read or not", "[memory][sparse]") {
+  const std::int64_t before = memory::stats().in_use;
+  for (const bool is_read : {false, true}) {
+    Tensor row;
+    {
+      const Tensor x = from_row_slices({arange(2), ones({2, 3})}, {5, 3});
+      CHECK(has_row_slices(x));
+      if (is_read) row = x[1];
+    }
+    if (is_read) CHECK(same(row, {1.0f, 1.0f, 1.0f}));
+  }
   CHECK(memory::stats().in_use == before);
 }

@@ -72,6 +72,43 @@ TEST_CASE("of equal elements the first wins, and the first NaN before all", "[po
   CHECK(same(max_pool1d(full({1, 1, 4}, -kInfinity), 2), full({1, 1, 2}, -kInfinity)));
 }
 
+TEST_CASE("of 2 by 2 windows side by side the first largest element wins, and the first NaN before all", "[pooling]") {
+  const double choices[] = {kNaN, 0.0, -0.0, -kInfinity, -1.0, 1.0, -0.0};
+  constexpr std::size_t kRows = 29, kColumns = 33, kPlanes = 6;
+  std::vector<double> list, best, gradient(kPlanes * kRows * kColumns);
+  for (const double choice : values(random_in(0, 7, {kPlanes, kRows, kColumns}, DType::int64, 12)))
+    list.push_back(choices[static_cast<std::size_t>(choice)]);
+  std::vector<std::int64_t> places;
+  for (std::size_t window = 0; window < kPlanes * (kRows / 2) * (kColumns / 2); ++window) {
+    const std::size_t line = window / (kColumns / 2), plane = line / (kRows / 2) * kRows * kColumns;
+    const std::size_t first = plane + line % (kRows / 2) * 2 * kColumns + window % (kColumns / 2) * 2;
+    std::size_t at = first;
+    for (const std::size_t other : {first + 1, first + kColumns, first + kColumns + 1})
+      if (!std::isnan(list[at]) && !(list[other] <= list[at])) at = other;
+    best.push_back(list[at]);
+    places.push_back(static_cast<std::int64_t>(at - plane));
+    gradient[at] = 1;
+  }
+  const Shape in = {2, 3, kRows, kColumns}, out = {2, 3, kRows / 2, kColumns / 2};
+  for (const DType type : {DType::float32, DType::float64}) {
+    INFO(name(type));
+    const Tensor x = from_doubles(list, in, type);
+    const MaxPoolResult pooled = max_pool2d_with_indices(x, 2);
+    CHECK(same(pooled.indices, from_vector(places, out)));
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = max_pool2d(x, 2);
+    CHECK(same(tape.gradient(y, x), from_doubles(gradient, in, type)));
+    const NoGrad off;
+    for (const Tensor& result : {pooled.values, y, max_pool2d(x, 2)}) {
+      CHECK(same(result, from_doubles(best, out, type)));
+      const std::vector<double> numbers = values(result);
+      for (std::size_t i = 0; i < best.size(); ++i)
+        if (best[i] == 0) CHECK(std::signbit(numbers[i]) == std::signbit(best[i]));
+    }
+  }
+}
+
 TEST_CASE("max pooling takes every number type, average pooling the floating ones", "[pooling]") {
   const Tensor x = random_in(-100, 100, {2, 3, 5, 40}, DType::float64, 9);
   for (const DType type :

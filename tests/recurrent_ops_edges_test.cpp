@@ -308,7 +308,12 @@ TEST_CASE("recurrent operations do not depend on the number of threads, nor on h
   };
   for (const DType dtype : {DType::float32, DType::float64}) {
     for (const RecurrentUse& use : recurrent_uses({.batch = 130, .time = 5, .inputs = 6, .hidden = 40, .dtype = dtype}))
-      check(use);  // rows among the threads: in blocks of 132, 72, 48 and 36, or with lengths half of that
+      check(use);  // rows among the threads: in blocks of 130, 66, 44 and 26, or with lengths about half of that
+    for (const RecurrentUse& use :
+         recurrent_uses({.batch = 131, .time = 4, .inputs = 70, .hidden = 50, .dtype = dtype}))
+      check(use);  // odd numbers of rows, with inputs that are multiplied beforehand
+    for (const RecurrentUse& use : recurrent_uses({.batch = 133, .time = 4, .inputs = 6, .hidden = 50, .dtype = dtype}))
+      check(use);  // and one more than a multiple of six, with inputs that are multiplied step by step
     for (const RecurrentUse& use : recurrent_uses({.batch = 5, .time = 3, .inputs = 4, .hidden = 300, .dtype = dtype}))
       check(use);  // units among them
   }

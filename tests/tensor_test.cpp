@@ -119,6 +119,26 @@ TEST_CASE("from_memory shares, and releases when the last view is gone", "[tenso
   CHECK(memory_of_another[0] == 9);
 }
 
+TEST_CASE("from_memory takes no pointer where there are no elements, and releases all the same", "[tensor]") {
+  int released = 0;
+  {
+    Tensor view;
+    {
+      const Tensor x = from_memory<float>(
+          nullptr, {0}, [](void* count) { ++*static_cast<int*>(count); }, &released);
+      CHECK(x.is_contiguous());
+      CHECK(x.to_vector<float>().empty());
+      CHECK(number(sum(x)) == 0);
+      CHECK((x * 2).shape() == Shape{0});
+      CHECK(x.copy().shape() == Shape{0});
+      view = x.index({range(0, 0)});
+    }
+    CHECK(released == 0);
+    CHECK(view.shape() == Shape{0});
+  }
+  CHECK(released == 1);
+}
+
 // --- asking ----------------------------------------------------------------------------------------------------
 
 TEST_CASE("sizes and strides are counted in elements, negative axes from the end", "[tensor]") {

@@ -9,6 +9,13 @@
 #include <capstan/error.hpp>
 #include <capstan/memory.hpp>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 namespace capstan::core {
 
 /// At least `bytes` bytes. Throws OutOfMemoryError. `bytes` = 0 gives a block too.

@@ -137,6 +137,7 @@ void destroy_tensor(TensorImpl* impl) noexcept {
   const RowSlices* const slices = impl->slices.load(std::memory_order_relaxed);
   const bool is_companion = impl == companion(storage);
   impl->references.store(0, std::memory_order_relaxed);  // so debuggers see that it is gone, even if its storage stays
+  if (is_companion) ASAN_POISON_MEMORY_REGION(impl, sizeof(TensorImpl));  // until the block is taken again
   if (is_companion && slices == nullptr) [[likely]]
     return release(storage);  // with the last reference goes the block of both
   release(storage);

@@ -9,13 +9,13 @@
 // come from six products, each of sums of inputs and of sums of weights (lib/cpu/simd/convolve.hpp). Then the input's
 // part holds those sums, and the six take the place of the columns' taps.
 #include <algorithm>
-#include <atomic>
 
 #include "lib/core/allocator.hpp"
 #include "lib/core/tensor_impl.hpp"
 #include "lib/core/window.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/tasks.hpp"
 
 namespace capstan::on_cpu {
 
@@ -140,28 +140,6 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
       }
   }
 }
-
-/// Calls `work(task, slot)` for all tasks on as many threads as their arithmetic is worth; each thread uses one of
-/// `slots()` slots. What a task computes must not depend on the others.
-class Tasks {
- public:
-  Tasks(std::int64_t count, double operations)
-      : count_(count), slots_(operations < 1e6 ? 1 : std::min<std::int64_t>(threads(), count)) {}
-  std::int64_t slots() const noexcept { return slots_; }
-  template <class Work>
-  void run(Work work) const {
-    std::atomic<std::int64_t> next = 0;
-    const std::int64_t piece = count_ / (32 * slots_) + 1;  // each waits for the stores before it
-    base::parallel_for(slots_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t slot = begin; slot < end; ++slot)
-        for (std::int64_t first; (first = next.fetch_add(piece, std::memory_order_relaxed)) < count_;)
-          for (std::int64_t task = first; task < std::min(first + piece, count_); ++task) work(task, slot);
-    });
-  }
-
- private:
-  std::int64_t count_, slots_;
-};
 
 inline constexpr std::int64_t kSteps = 256;  // products between loads and stores of the sums
 /// Results with fewer channels a group than a register has lanes, divided by this, take the columns as lanes instead.

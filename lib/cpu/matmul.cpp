@@ -1,10 +1,10 @@
 // Matrix products of tensors.
-#include <algorithm>
-
+#include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/multiply.hpp"
+#include "lib/cpu/tasks.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -43,17 +43,23 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
   const TensorImpl &x = *left.impl(), &y = *right.impl();
   const std::int64_t batch = out.numel() / (m * n);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
-    const auto one = [&](std::int64_t i) {
-      const Matrix<const T> ma{x.as<T>() + batch_offset(x, out, i), x.strides[x.rank() - 2], x.strides[x.rank() - 1]};
-      const Matrix<const T> mb{y.as<T>() + batch_offset(y, out, i), y.strides[y.rank() - 2], y.strides[y.rank() - 1]};
-      multiply<T>(ma, mb, out.as<T>() + i * m * n, n, m, n, k, accumulate);
+    const auto matrix = [&](const TensorImpl& of, std::int64_t i) {
+      return Matrix<const T>{of.as<T>() + batch_offset(of, out, i), of.strides[of.rank() - 2],
+                             of.strides[of.rank() - 1]};
     };
     // few but large products are split one by one, others among the threads
-    const bool split_each = batch < threads() && m * n * k >= kLargeProduct;
-    base::parallel_for(batch, split_each ? batch : 2 * kCheapGrain / (m * n * (k + 1)) + 1,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) one(i);
-                       });
+    if (batch == 1 || (batch < threads() && m * n * k >= kLargeProduct)) {
+      for (std::int64_t i = 0; i < batch; ++i)
+        multiply<T>(matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k, accumulate);
+      return;
+    }
+    const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
+    const std::int64_t room = product_room<T>(n, k);
+    core::Scratch<T> scratch(all.slots() * room, Where::current());
+    all.run([&](std::int64_t i, std::int64_t slot) {
+      multiply_within<T>(scratch.data() + slot * room, matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k,
+                         accumulate);
+    });
   });
 }
 

@@ -49,35 +49,65 @@ void add_terms(const Product<T>& x, std::int64_t p, std::int64_t count) {
                              x.c_row, x.m, x.n, count, x.accumulate || p > 0});
 }
 
+/// Some columns of a product.
+template <class T>
+Product<T> columns_of(Product<T> x, std::int64_t begin, std::int64_t end) {
+  x.b.data += begin * x.b.column;
+  x.c += begin;
+  x.n = std::min(end, x.n) - begin;
+  return x;
+}
+template <class T>
+Product<T> rows_of(Product<T> x, std::int64_t begin, std::int64_t end) {
+  x.a.data += begin * x.a.row;
+  x.c += begin * x.c_row;
+  x.m = std::min(end, x.m) - begin;
+  return x;
+}
+
+/// `size` columns or rows in as many parts, of whole units, as there are threads and work for them.
+struct Cut {
+  std::int64_t unit, units, parts;
+  template <class T>
+  Cut(const Product<T>& x, std::int64_t size, std::int64_t of)
+      : unit(of),
+        units((size + of - 1) / of),
+        parts(std::clamp(x.m * x.n * x.k / kGrain, std::int64_t{1}, std::min(units, std::int64_t{threads()}))) {}
+  std::int64_t begin(std::int64_t part) const { return units * part / parts * unit; }
+  /// Calls use(part, begin, end) for all parts.
+  template <class Use>
+  void run(Use use) const {
+    base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) use(i, begin(i), begin(i + 1));
+    });
+  }
+};
+
+/// Columns are cut into whole registers. A tile of a single row adds in an order of its own, and whether an odd number of
+/// rows leaves one depends on how wide the tiles are: then cuts fall between the widest tiles.
+template <class T>
+Cut cut_columns(const Product<T>& x) {
+  return Cut(x, x.n, x.m % 2 == 0 ? simd().of<T>().lanes : simd().of<T>().panel);
+}
+
 /// The right operand as it stands. Rows among the threads.
 template <class T>
 void multiply_small(const Product<T>& x) {
-  base::parallel_for((x.m + kRows - 1) / kRows, kGrain / (kRows * x.n * x.k) + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       Product<T> part = x;
-                       part.a.data += begin * kRows * x.a.row;
-                       part.c += begin * kRows * x.c_row;
-                       part.m = std::min(end * kRows, x.m) - begin * kRows;
-                       for (std::int64_t p = 0; p < x.k; p += kSumBlock)
-                         add_terms(part, p, std::min(kSumBlock, x.k - p));
-                     });
+  Cut(x, x.m, kRows).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t p = 0; p < x.k; p += kSumBlock)
+      add_terms(rows_of(x, begin, end), p, std::min(kSumBlock, x.k - p));
+  });
 }
 
 /// Columns among the threads; the rows of a column of tiles in blocks that stay in the first-level cache.
 template <class T>
 void multiply_long(const Product<T>& x) {
   const std::int64_t width = simd().of<T>().panel;
-  base::parallel_for((x.n + width - 1) / width, kGrain / (x.m * width * x.k) + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t column = begin * width; column < std::min(end * width, x.n); column += width) {
-                         Product<T> part = x;
-                         part.b.data += column;
-                         part.c += column;
-                         part.n = std::min(width, x.n - column);
-                         for (std::int64_t p = 0; p < x.k; p += kLongBlock)
-                           add_terms(part, p, std::min(kLongBlock, x.k - p));
-                       }
-                     });
+  cut_columns(x).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t column = begin; column < std::min(end, x.n); column += width)
+      for (std::int64_t p = 0; p < x.k; p += kLongBlock)
+        add_terms(columns_of(x, column, std::min(column + width, end)), p, std::min(kLongBlock, x.k - p));
+  });
 }
 
 /// The terms of a block.
@@ -111,31 +141,29 @@ void multiply_packed(const Product<T>& x, T* packed) {
   }
 }
 
+/// A product in the way that suits it; `large` takes those whose right operand is packed.
+template <class T, class Large>
+void multiply_with(const Product<T>& x, Large large) {
+  if (x.m == 0 || x.n == 0) return;
+  if (x.k == 0) {
+    for (std::int64_t i = 0; !x.accumulate && i < x.m; ++i) std::fill_n(x.c + i * x.c_row, x.n, T(0));
+    return;
+  }
+  if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
+  else if (x.b.column == 1 && is_long(x)) multiply_long(x);
+  else large(x);
+}
+
 /// Columns among the threads, each of which packs its own; or rows, where columns are few.
 template <class T>
 void multiply_large(const Product<T>& x) {
-  const std::int64_t width = simd().of<T>().panel, strips = (x.n + width - 1) / width;
-  const bool by_columns = strips >= 2 * threads() || x.m <= 2 * kRows;
-  const std::int64_t units = by_columns ? strips : (x.m + kRows - 1) / kRows;
-  const std::int64_t worth = std::max<std::int64_t>(x.m * x.n * x.k / kGrain, 1);
-  const std::int64_t parts = std::min({std::int64_t{threads()}, units, worth});
-  const std::int64_t room = block_terms(x.k) * std::min(kStrips * width, x.n);
-  core::Scratch<T> packed(parts * room, Where::current());
-  base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      const std::int64_t begin = units * i / parts, end = units * (i + 1) / parts;
-      Product<T> part = x;
-      if (by_columns) {
-        part.b.data += begin * width * x.b.column;
-        part.c += begin * width;
-        part.n = std::min(end * width, x.n) - begin * width;
-      } else {
-        part.a.data += begin * kRows * x.a.row;
-        part.c += begin * kRows * x.c_row;
-        part.m = std::min(end * kRows, x.m) - begin * kRows;
-      }
-      multiply_packed(part, packed.data() + i * room);
-    }
+  const std::int64_t width = simd().of<T>().panel;
+  const bool by_columns = x.n >= 2 * width * threads() || x.m <= 2 * kRows;
+  const Cut cut = by_columns ? cut_columns(x) : Cut(x, x.m, kRows);
+  const std::int64_t room = product_room<T>(x.n, x.k);
+  core::Scratch<T> packed(cut.parts * room, Where::current());
+  cut.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), packed.data() + part * room);
   });
 }
 
@@ -159,23 +187,30 @@ void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
 }
 
 template <class T>
+std::int64_t product_room(std::int64_t n, std::int64_t k) {
+  return k == 0 ? 0 : block_terms(k) * std::min(kStrips * simd().of<T>().panel, n);
+}
+
+template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
               std::int64_t n, std::int64_t k, bool accumulate) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) {
-    for (std::int64_t i = 0; !accumulate && i < m; ++i) std::fill_n(c + i * c_row, n, T(0));
-    return;
-  }
-  const Product<T> product{a, b, c, c_row, m, n, k, accumulate};
-  if (b.column == 1 && is_small(m, n, k)) multiply_small(product);
-  else if (b.column == 1 && is_long(product)) multiply_long(product);
-  else multiply_large(product);
+  multiply_with(Product<T>{a, b, c, c_row, m, n, k, accumulate}, multiply_large<T>);
+}
+
+template <class T>
+void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
+                     std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate) {
+  multiply_with(Product<T>{a, b, c, c_row, m, n, k, accumulate},
+                [room](const Product<T>& x) { multiply_packed(x, room); });
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
+  template std::int64_t product_room<T>(std::int64_t, std::int64_t);                                                   \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \
-                         std::int64_t, bool);
+                         std::int64_t, bool);                                                                          \
+  template void multiply_within(T*, const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t,    \
+                                std::int64_t, std::int64_t, bool);
 CAPSTAN_INSTANTIATE(float)
 CAPSTAN_INSTANTIATE(double)
 #undef CAPSTAN_INSTANTIATE

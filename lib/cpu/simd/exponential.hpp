@@ -1,4 +1,4 @@
-// exp, sigmoid and tanh in lanes of float32. Included by kernels_*.cpp behind lanes.hpp.
+// exp, sigmoid and tanh of float32, of one register or of a group. Included by kernels_*.cpp behind group.hpp.
 //
 // All three begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the nearest
 // multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of Newton's.
@@ -16,23 +16,6 @@ CAPSTAN_INLINE Floats less_product(Floats a, Floats b, Floats c) {
 #else
   return Floats(Batch<float>(_mm256_fnmadd_ps(a.v, b.v, c.v)));
 #endif
-}
-
-/// e^x = 2^n * (1 + p).
-struct Exponential {
-  Floats n, p;
-};
-
-/// For -150 < x < 150, and NaN.
-CAPSTAN_INLINE Exponential exponential(Floats x) {
-  const Floats rounder(0x1.8p23f);  // above it there are no fractions
-  const Floats n = fma(x, Floats(1.44269504f), rounder) - rounder;
-  const Floats r = fma(n, Floats(2.12194440e-4f), fma(n, Floats(-0.693359375f), x));  // the first is exact
-  const Floats square = r * r;
-  // (e^r - 1 - r) / r^2 at Chebyshev's points of |r| < 0.34663
-  const Floats low = fma(r, Floats(0.166665769672), Floats(0.5)),
-               high = fma(r, Floats(0.0083631828052), Floats(0.0416665545891));
-  return {n, fma(square, fma(square, fma(square, Floats(0.00139261882752), high), low), r)};
 }
 
 /// x * 2^n, rounded once, for |n| < 252.
@@ -66,39 +49,108 @@ CAPSTAN_INLINE Floats rough_reciprocal(Floats x) {
 #endif
 }
 
-CAPSTAN_INLINE Floats exp(Floats x) {
-  const Exponential e = exponential(limited(x, -104, 89));  // beyond, it is 0 or infinite
-  return scaled(Floats(1) + e.p, e.n);
+CAPSTAN_INLINE bool within(Floats x, float limit) { return xsimd::all(xsimd::abs(x.v) <= Batch<float>(limit)); }
+
+CAPSTAN_INLINE Floats below_or_else(Floats size, Floats limit, Floats below, Floats other) {
+  return select(size < limit, below, other);
+}
+CAPSTAN_INLINE Floats with_sign_of(Floats sign, Floats size) { return Floats(size.v | (sign.v & Batch<float>(-0.0f))); }
+
+// The same for the registers of a group.
+
+template <int N> using Many = Group<float, N>;
+
+template <int N> CAPSTAN_INLINE Many<N> less_product(Many<N> a, Many<N> b, Many<N> c) {
+  return for_registers_of(
+      [](Floats x, Floats y, Floats z) __attribute__((always_inline)) { return less_product(x, y, z); }, a, b, c);
+}
+template <int N> CAPSTAN_INLINE Many<N> scaled(Many<N> x, Many<N> n) {
+  return for_registers_of(
+      [](Floats a, Floats b) __attribute__((always_inline)) { return scaled(a, b); }, x, n);
+}
+template <int N> CAPSTAN_INLINE Many<N> limited(Many<N> x, float low, float high) {
+  return for_registers_of(
+      [=](Floats a) __attribute__((always_inline)) { return limited(a, low, high); }, x);
+}
+template <int N> CAPSTAN_INLINE Many<N> rough_reciprocal(Many<N> x) {
+  return for_registers_of(
+      [](Floats a) __attribute__((always_inline)) { return rough_reciprocal(a); }, x);
+}
+template <int N> CAPSTAN_INLINE bool within(Many<N> x, float limit) {
+  auto inside = xsimd::abs(x.at[0].v) <= Batch<float>(limit);
+  for (int i = 1; i < N; ++i) inside = inside & (xsimd::abs(x.at[i].v) <= Batch<float>(limit));
+  return xsimd::all(inside);
+}
+template <int N> CAPSTAN_INLINE Many<N> below_or_else(Many<N> size, Many<N> limit, Many<N> below, Many<N> other) {
+  return for_registers_of(
+      [](Floats a, Floats b, Floats c, Floats d) __attribute__((always_inline)) { return below_or_else(a, b, c, d); },
+      size, limit, below, other);
+}
+template <int N> CAPSTAN_INLINE Many<N> with_sign_of(Many<N> sign, Many<N> size) {
+  return for_registers_of(
+      [](Floats a, Floats b) __attribute__((always_inline)) { return with_sign_of(a, b); }, sign, size);
 }
 
-/// 1 / (1 + e^-x) where 2^n + 1 is exact. Elsewhere, with z = e^-|x|, 1 / (1 + z) or z / (1 + z).
-CAPSTAN_INLINE Floats sigmoid(Floats x) {
-  if (__builtin_expect(xsimd::all(xsimd::abs(x.v) <= Batch<float>(16.0f)), true)) {
-    const Exponential e = exponential(-x);
-    const Floats power = scaled(Floats(1), e.n), below = fma(power, e.p, power + Floats(1));
-    const Floats guess = rough_reciprocal(below);
-    return fma(less_product(guess, below, Floats(1)), guess, guess);
-  }
+// The functions. V is Floats, or a group of them.
+
+/// e^x = 2^n * (1 + p).
+template <class V> struct Exponential { V n, p; };
+
+/// For -150 < x < 150, and NaN.
+template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) {
+  const V rounder(0x1.8p23f);  // above it there are no fractions
+  const V n = fma(x, V(1.44269504f), rounder) - rounder;
+  const V r = fma(n, V(2.12194440e-4f), fma(n, V(-0.693359375f), x));  // the first is exact
+  const V square = r * r;
+  // (e^r - 1 - r) / r^2 at Chebyshev's points of |r| < 0.34663
+  const V low = fma(r, V(0.166665769672f), V(0.5f)), high = fma(r, V(0.0083631828052f), V(0.0416665545891f));
+  return {n, fma(square, fma(square, fma(square, V(0.00139261882752f), high), low), r)};
+}
+
+template <class V> CAPSTAN_INLINE V exp_of(V x) {
+  const Exponential<V> e = exponential(limited(x, -104, 89));  // beyond, it is 0 or infinite
+  return scaled(V(1.0f) + e.p, e.n);
+}
+CAPSTAN_INLINE Floats exp(Floats x) { return exp_of(x); }
+template <int N> CAPSTAN_INLINE Many<N> exp(Many<N> x) { return exp_of(x); }
+
+/// 1 / (1 + 2^n * (1 + p)) where 2^n + 1 is exact.
+template <class V> CAPSTAN_INLINE V reciprocal_of_one_more(Exponential<V> e) {
+  const V power = scaled(V(1.0f), e.n), below = fma(power, e.p, power + V(1.0f)), guess = rough_reciprocal(below);
+  return fma(less_product(guess, below, V(1.0f)), guess, guess);
+}
+
+/// 1 / (1 + e^-x), for any x: with z = e^-|x|, 1 / (1 + z) or z / (1 + z).
+[[gnu::noinline, gnu::cold]] Floats sigmoid_anywhere(Floats x) {
   const Floats z = exp(-abs(x)), above = select(x < Floats(0), z, Floats(1));
   const Floats guess = rough_reciprocal(Floats(1) + z), quotient = above * guess;
   return fma(less_product(quotient, z, above - quotient), guess, quotient);
 }
+template <int N> CAPSTAN_INLINE Many<N> sigmoid_anywhere(Many<N> x) {
+  return for_registers_of(
+      [](Floats a) __attribute__((always_inline)) { return sigmoid_anywhere(a); }, x);
+}
+template <class V> CAPSTAN_INLINE V sigmoid_of(V x) {
+  if (__builtin_expect(within(x, 16), true)) return reciprocal_of_one_more(exponential(-x));
+  return sigmoid_anywhere(x);
+}
+CAPSTAN_INLINE Floats sigmoid(Floats x) { return sigmoid_of(x); }
+template <int N> CAPSTAN_INLINE Many<N> sigmoid(Many<N> x) { return sigmoid_of(x); }
 
 /// 1 - 2 / (e^2|x| + 1); near 0, where that would be the difference of equal numbers, by an odd polynomial.
-CAPSTAN_INLINE Floats tanh(Floats x) {
-  const Floats size = abs(x);
-  const Exponential e = exponential(limited(size + size, 0, 20));  // beyond, it is 1
-  const Floats power = scaled(Floats(1), e.n), below = fma(power, e.p, power + Floats(1));
-  const Floats guess = rough_reciprocal(below), part = fma(less_product(guess, below, Floats(1)), guess, guess);
-  const Floats far = less_product(part, Floats(2), Floats(1));
+template <class V> CAPSTAN_INLINE V tanh_of(V x) {
+  const V size = abs(x), part = reciprocal_of_one_more(exponential(limited(size + size, 0, 20)));  // beyond, it is 1
+  const V far = less_product(part, V(2.0f), V(1.0f));
   // (tanh(x)/x - 1) / x^2 in x^2 at Chebyshev's points up to 0.66^2, 2^-29
-  const Floats z = x * x, z2 = z * z;
-  const Floats low = fma(z, Floats(0.133332844128), Floats(-0.333333330381));
-  const Floats middle = fma(z, Floats(0.0217360880499), Floats(-0.0539549853604));
-  const Floats high = fma(z, Floats(0.00218386583197), Floats(-0.00824236284404));
-  const Floats near = fma(x * z, fma(z2, fma(z2, high, middle), low), x);
-  return Floats(select(size < Floats(0.65), near, far).v | (x.v & Batch<float>(-0.0f)));
+  const V z = x * x, z2 = z * z;
+  const V low = fma(z, V(0.133332844128f), V(-0.333333330381f));
+  const V middle = fma(z, V(0.0217360880499f), V(-0.0539549853604f));
+  const V high = fma(z, V(0.00218386583197f), V(-0.00824236284404f));
+  const V near = fma(x * z, fma(z2, fma(z2, high, middle), low), x);
+  return with_sign_of(x, below_or_else(size, V(0.65f), near, far));
 }
+CAPSTAN_INLINE Floats tanh(Floats x) { return tanh_of(x); }
+template <int N> CAPSTAN_INLINE Many<N> tanh(Many<N> x) { return tanh_of(x); }
 
 #endif
 

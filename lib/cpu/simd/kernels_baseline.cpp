@@ -10,6 +10,7 @@
 // each stands on those before it
 // clang-format off
 #include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"

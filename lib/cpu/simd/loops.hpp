@@ -165,8 +165,10 @@ void extreme_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t ro
 
 template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
   using L = Lanes<T>;
+  using G = Group<T, kGroup>;
   const L s(shift), f(scale);
   std::int64_t i = 0;
+  for (; i + G::size <= count; i += G::size) (exp(G::load(x + i) - G(shift)) * G(scale)).store(out + i);
   for (; i + L::size <= count; i += L::size) (exp(L::load(x + i) - s) * f).store(out + i);
   if (i < count) store_part(exp(load_part(x + i, count - i) - s) * f, out + i, count - i);
 }
@@ -174,26 +176,28 @@ template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::in
 /// Writes exp(x - largest) to y if y is not null, and returns the sum.
 template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
   using L = Lanes<T>;
+  using G = Group<T, kGroup>;
   constexpr std::int64_t kBlock = 256 * L::size;
   const L shift(largest);
   double total = 0;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
-    L part0(0), part1(0);
+    G parts(T(0));
     std::int64_t i = begin;
-    for (; i + 2 * L::size <= end; i += 2 * L::size) {
-      const L e0 = exp(L::load(x + i) - shift), e1 = exp(L::load(x + i + L::size) - shift);
-      if (y != nullptr) e0.store(y + i), e1.store(y + i + L::size);
-      part0 = part0 + e0;
-      part1 = part1 + e1;
+    for (; i + G::size <= end; i += G::size) {
+      const G e = exp(G::load(x + i) - G(largest));
+      if (y != nullptr) e.store(y + i);
+      parts = parts + e;
     }
+    L part = parts.at[0];
+    for (int r = 1; r < kGroup; ++r) part = part + parts.at[r];
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
       const L e = exp(load_part(x + i, width) - shift);
       if (y != nullptr) store_part(e, y + i, width);
-      part0 = part0 + first_of(e, width);
+      part = part + first_of(e, width);
     }
-    total += static_cast<double>(add_lanes(part0 + part1));
+    total += static_cast<double>(add_lanes(part));
   }
   return total;
 }
@@ -217,10 +221,12 @@ CAPSTAN_INLINE T load_short(const T* x, std::int64_t count, Lanes<T> (&v)[Regist
 /// Its values become exp(v - shift); gives their sum.
 template <int Registers, class T> CAPSTAN_INLINE T exp_short(Lanes<T> (&v)[Registers], std::int64_t count, T largest) {
   using L = Lanes<T>;
-  const L shift(largest);
+  Group<T, Registers> e;
+  for (int r = 0; r < Registers; ++r) e.at[r] = v[r];
+  e = exp(e - Group<T, Registers>(largest));
   L total(0);
   for (int r = 0; r < Registers; ++r) {
-    v[r] = exp(v[r] - shift);
+    v[r] = e.at[r];
     total = total + (r + 1 < Registers ? v[r] : first_of(v[r], count - (Registers - 1) * L::size));
   }
   return add_lanes(total);

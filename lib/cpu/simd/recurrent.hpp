@@ -68,7 +68,7 @@ template <class T> CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int
   const Delivery<T> to(g, row);
   for_units<T>(
       g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-        const L n = kernels::Tanh::forward(load_part(gates + j, count) + load_part(bias + j, count));
+        const L n = tanh(load_part(gates + j, count) + load_part(bias + j, count));
         const L z = load_part(gates + 2 * hidden + j, count);
         store_part(n, gates + j, count);
         to.take((L(1) - z) * n + z * load_part(h + j, count), j, count);
@@ -127,12 +127,14 @@ template <class T> void gru_states(const GateRows<T>& g) {
 /// An lstm's gates and its c, from the sums of the gates and c as it was.
 template <class T> struct CellValues {
   Lanes<T> in, forget, fresh, out, c;
-  CAPSTAN_INLINE CellValues(const Lanes<T> (&sums)[4], Lanes<T> before)
-      : in(kernels::Sigmoid::forward(sums[0])),
-        forget(kernels::Sigmoid::forward(sums[1])),
-        fresh(kernels::Tanh::forward(sums[2])),
-        out(kernels::Sigmoid::forward(sums[3])),
-        c(forget * before + in * fresh) {}
+  CAPSTAN_INLINE CellValues(const Lanes<T> (&sums)[4], Lanes<T> before) {
+    Group<T, 3> gates;
+    gates.at[0] = sums[0], gates.at[1] = sums[1], gates.at[2] = sums[3];
+    gates = sigmoid(gates);
+    in = gates.at[0], forget = gates.at[1], out = gates.at[2];
+    fresh = tanh(sums[2]);
+    c = forget * before + in * fresh;
+  }
   template <class Count> CAPSTAN_INLINE void store_gates(T* to, std::int64_t hidden, Count count) const {
     store_part(in, to, count);
     store_part(forget, to + hidden, count);
@@ -161,7 +163,7 @@ template <class T> void lstm_gates(const GateRows<T>& g) {
     const Delivery<T> to(g, row);
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L bent = kernels::Tanh::forward(load_part(to_c + j, count));
+          const L bent = tanh(load_part(to_c + j, count));
           to.take(load_part(gates + 3 * hidden + j, count) * bent, j, count);
         });
   }
@@ -194,7 +196,7 @@ template <class T> void lstm_step(const GateRows<T>& g, const SmallStep<T>& s) {
           const CellValues<T> cell(sums, load_part(g.c + row * hidden + j, count));
           if (g.gates != nullptr) cell.store_gates(g.gates + row * 4 * hidden + j, hidden, count);
           store_part(cell.c, to_c + j, count);
-          to.take(cell.out * kernels::Tanh::forward(cell.c), j, count);
+          to.take(cell.out * tanh(cell.c), j, count);
         });
   }
 }
@@ -291,7 +293,7 @@ template <class T> void lstm_gradients(const GateGradients<T>& g) {
           const L in = load_part(gates + j, count), forget = load_part(gates + hidden + j, count),
                   fresh = load_part(gates + 2 * hidden + j, count), out = load_part(gates + 3 * hidden + j, count),
                   before = load_part(c + j, count);
-          const L bent = kernels::Tanh::forward(forget * before + in * fresh);
+          const L bent = tanh(forget * before + in * fresh);
           const L dh = given.of(j, count);
           const L dc = load_part(dc_row + j, count) + kernels::Tanh::backward(dh * out, bent);
           store_part(kernels::Sigmoid::backward(dc * fresh, in), pre + j, count);

@@ -10,11 +10,21 @@ template <class Op, class T> constexpr Evaluate how() {
   return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
 }
 
+/// Whether a row's values go by groups.
+template <class Op>
+constexpr bool kLong =
+    std::is_same_v<Op, kernels::Exp> || std::is_same_v<Op, kernels::Sigmoid> || std::is_same_v<Op, kernels::Tanh>;
+
 /// y[i] = f(x[i]) for values of the kind that the row runs with.
-template <Evaluate kind, class T, class F> CAPSTAN_INLINE void each(const T* x, T* y, std::int64_t count, F f) {
+template <Evaluate kind, bool grouped, class T, class F>
+CAPSTAN_INLINE void each(const T* x, T* y, std::int64_t count, F f) {
   std::int64_t i = 0;
   if constexpr (kind == Evaluate::lanes) {
     using L = Lanes<T>;
+    if constexpr (grouped) {
+      using G = Group<T, kGroup>;
+      for (; i + G::size <= count; i += G::size) f(G::load(x + i)).store(y + i);
+    }
     for (; i + L::size <= count; i += L::size) f(L::load(x + i)).store(y + i);
     if (i < count) store_part(f(load_part(x + i, count - i)), y + i, count - i);
   } else if constexpr (kind == Evaluate::precise) {
@@ -52,7 +62,10 @@ CAPSTAN_INLINE void each_pair(const T* a, const T* b, T* y, std::int64_t count, 
 }
 
 template <class Op, class T> void unary(const T* x, T* y, std::int64_t count) {
-  each<how<Op, T>()>(x, y, count, []<class V>(V v) { return Op::forward(v); });
+  if constexpr (kLong<Op>)
+    each<how<Op, T>(), true>(
+        x, y, count, []<class V>(V v) __attribute__((always_inline)) { return Op::forward(v); });
+  else each<how<Op, T>(), false>(x, y, count, []<class V>(V v) { return Op::forward(v); });
 }
 
 template <class Op, class T> void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
@@ -61,7 +74,7 @@ template <class Op, class T> void unary_backward(const T* grad, const T* saved, 
 }
 
 template <class Op, class T> void parametric(const T* x, double p, double q, T* y, std::int64_t count) {
-  each<how<Op, T>()>(x, y, count, [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); });
+  each<how<Op, T>(), false>(x, y, count, [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); });
 }
 
 template <class Op, class T>
