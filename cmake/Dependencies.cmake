@@ -48,7 +48,18 @@ if(CAPSTAN_OPENBLAS_INCLUDE_DIR AND CAPSTAN_OPENBLAS_LIBRARY)
     IMPORTED_LOCATION "${CAPSTAN_OPENBLAS_LIBRARY}"
     INTERFACE_INCLUDE_DIRECTORIES "${CAPSTAN_OPENBLAS_INCLUDE_DIR}")
 endif()
-capstan_report(OpenBLAS "${openblas_version}" "products of matrices; required" libopenblas-pthread-dev)
+capstan_report(OpenBLAS "${openblas_version}" "linear algebra; required" libopenblas-pthread-dev)
+
+# A shared library takes in what it calls of OpenBLAS, and hides it: two thirds of the whole, and no other file to load.
+find_library(CAPSTAN_OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread)
+find_library(CAPSTAN_GFORTRAN_LIBRARY NAMES libgfortran.so.5)  # of which LAPACK calls a function
+mark_as_advanced(CAPSTAN_OPENBLAS_ARCHIVE CAPSTAN_GFORTRAN_LIBRARY)
+if(TARGET capstan_openblas AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND NOT APPLE)
+  add_library(capstan_openblas_archive INTERFACE)
+  target_include_directories(capstan_openblas_archive INTERFACE "${CAPSTAN_OPENBLAS_INCLUDE_DIR}")
+  target_link_libraries(capstan_openblas_archive INTERFACE "${CAPSTAN_OPENBLAS_ARCHIVE}"
+    "-Wl,--exclude-libs,libopenblas.a" -Wl,--as-needed "${CAPSTAN_GFORTRAN_LIBRARY}" Threads::Threads)
+endif()
 
 # LAPACK comes inside of Debian's and Ubuntu's OpenBLAS. Called by its Fortran names: it brings no header.
 set(CAPSTAN_LAPACK OFF)
