@@ -1,5 +1,5 @@
 #pragma once
-// The thread budget: kernels and BLAS share it.
+// The thread budget, which all kernels share.
 #include <capstan/error.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {

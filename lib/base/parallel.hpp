@@ -31,7 +31,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) noexcept 
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// While one lives, loops of this thread run inline, and kernels keep away from libraries that lock or allocate.
+/// While one lives, loops of this thread run inline, and kernels keep away from what locks or allocates.
 class RealTimeScope {
  public:
   RealTimeScope() noexcept;
