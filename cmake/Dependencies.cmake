@@ -50,17 +50,6 @@ if(CAPSTAN_OPENBLAS_INCLUDE_DIR AND CAPSTAN_OPENBLAS_LIBRARY)
 endif()
 capstan_report(OpenBLAS "${openblas_version}" "linear algebra; required" libopenblas-pthread-dev)
 
-# A shared library takes in what it calls of OpenBLAS, and hides it: two thirds of the whole, and no other file to load.
-find_library(CAPSTAN_OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread)
-find_library(CAPSTAN_GFORTRAN_LIBRARY NAMES libgfortran.so.5)  # of which LAPACK calls a function
-mark_as_advanced(CAPSTAN_OPENBLAS_ARCHIVE CAPSTAN_GFORTRAN_LIBRARY)
-if(TARGET capstan_openblas AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND NOT APPLE)
-  add_library(capstan_openblas_archive INTERFACE)
-  target_include_directories(capstan_openblas_archive INTERFACE "${CAPSTAN_OPENBLAS_INCLUDE_DIR}")
-  target_link_libraries(capstan_openblas_archive INTERFACE "${CAPSTAN_OPENBLAS_ARCHIVE}"
-    "-Wl,--exclude-libs,libopenblas.a" -Wl,--as-needed "${CAPSTAN_GFORTRAN_LIBRARY}" Threads::Threads)
-endif()
-
 # LAPACK comes inside of Debian's and Ubuntu's OpenBLAS. Called by its Fortran names: it brings no header.
 set(CAPSTAN_LAPACK OFF)
 set(lapack_version "")
@@ -72,6 +61,24 @@ if(TARGET capstan_openblas)
   if(CAPSTAN_OPENBLAS_HAS_LAPACK)
     set(CAPSTAN_LAPACK ON)
     set(lapack_version "${openblas_version}")
+  endif()
+endif()
+
+# A shared library takes in what it calls of OpenBLAS, and hides it: two thirds of the whole, and no other file to load.
+find_library(CAPSTAN_OPENBLAS_ARCHIVE libopenblas.a PATH_SUFFIXES openblas-pthread)
+find_library(CAPSTAN_GFORTRAN_LIBRARY NAMES libgfortran.so.5)  # of which LAPACK calls a function
+find_file(CAPSTAN_OPENBLAS_LICENSE copyright PATHS /usr/share/doc PATH_SUFFIXES libopenblas-pthread-dev libopenblas-dev)
+mark_as_advanced(CAPSTAN_OPENBLAS_ARCHIVE CAPSTAN_GFORTRAN_LIBRARY CAPSTAN_OPENBLAS_LICENSE)
+if(CAPSTAN_LAPACK AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND CAPSTAN_OPENBLAS_LICENSE
+   AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT CAPSTAN_SANITIZE)
+  set(archive "${CAPSTAN_OPENBLAS_ARCHIVE}" -Wl,--as-needed "${CAPSTAN_GFORTRAN_LIBRARY}" Threads::Threads)
+  set(CMAKE_REQUIRED_LIBRARIES ${archive})
+  check_cxx_source_compiles("extern \"C\" void dgesdd_(); int main() { dgesdd_(); }" CAPSTAN_OPENBLAS_ARCHIVE_LINKS)
+  unset(CMAKE_REQUIRED_LIBRARIES)
+  if(CAPSTAN_OPENBLAS_ARCHIVE_LINKS)
+    add_library(capstan_openblas_archive INTERFACE)
+    target_include_directories(capstan_openblas_archive INTERFACE "${CAPSTAN_OPENBLAS_INCLUDE_DIR}")
+    target_link_libraries(capstan_openblas_archive INTERFACE "-Wl,--exclude-libs,libopenblas.a" ${archive})
   endif()
 endif()
 capstan_report(LAPACK "${lapack_version}" "systems of equations, decompositions" libopenblas-pthread-dev)

@@ -12,6 +12,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/capstanConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/capstanConfig.cmake ${PROJECT_BINARY_DIR}/capstanConfigVersion.cmake
   DESTINATION ${package_dir})
 
+if(BUILD_SHARED_LIBS AND TARGET capstan_openblas_archive)  # whose license asks for it
+  install(FILES ${CAPSTAN_OPENBLAS_LICENSE} RENAME OpenBLAS.copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/capstan/licenses)
+endif()
+
 foreach(tool IN ITEMS capstan-plot-run capstan-weights)
   if(TARGET ${tool})
     install(TARGETS ${tool})

@@ -62,7 +62,7 @@ class OutOfMemoryError : public Error {
  public:
   using Error::Error;
 };
-/// A library below Capstan (BLAS, CUDA) reported a failure.
+/// A library below Capstan (LAPACK, CUDA) reported a failure.
 class BackendError : public Error {
  public:
   using Error::Error;

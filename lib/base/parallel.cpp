@@ -47,15 +47,13 @@ class Pool {
     for (std::thread& worker : workers_) worker.join();
   }
 
-  void run(std::int64_t count, std::int64_t piece, RangeFunction body, void* context) noexcept {
+  void run(std::int64_t count, std::uint32_t pieces, RangeFunction body, void* context) noexcept {
     const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
     // closed first: nobody can claim a piece, of this loop or the last, while the fields change
     ticket_.store((generation << 32) - 1, std::memory_order_seq_cst);
     run_ = body;
     context_ = context;
     count_ = count;
-    piece_ = piece;
-    const auto pieces = static_cast<std::uint32_t>((count + piece - 1) / piece);
     pieces_ = pieces;
     done_.store(0, std::memory_order_relaxed);
     ticket_.store(generation << 32, std::memory_order_seq_cst);
@@ -80,9 +78,8 @@ class Pool {
       const auto piece = static_cast<std::uint32_t>(ticket);
       if (piece >= pieces_.load(std::memory_order_relaxed)) return;
       if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-      const std::int64_t begin = piece * piece_;
-      const std::int64_t end = begin + piece_ < count_ ? begin + piece_ : count_;
-      run_(context_, begin, end);
+      const std::int64_t pieces = pieces_.load(std::memory_order_relaxed);
+      run_(context_, count_ * piece / pieces, count_ * (piece + std::int64_t{1}) / pieces);
       done_.fetch_add(1, std::memory_order_release);
       ticket = ticket_.load(std::memory_order_acquire);
     }
@@ -93,7 +90,7 @@ class Pool {
   std::vector<std::thread> workers_;
   RangeFunction run_ = nullptr;
   void* context_ = nullptr;
-  std::int64_t count_ = 0, piece_ = 0;
+  std::int64_t count_ = 0;
   std::atomic<std::uint32_t> pieces_{0}, done_{0};
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   alignas(64) std::atomic<std::uint32_t> signal_{0};
@@ -183,19 +180,21 @@ RealTimeScope::~RealTimeScope() {
 }
 bool in_real_time() noexcept { return real_time; }
 
-bool splits(std::int64_t count, std::int64_t grain) noexcept { return count > grain && !inside_loop && threads() > 1; }
+bool splits(std::int64_t count, std::int64_t grain) noexcept {
+  return count >= 2 * grain && !inside_loop && threads() > 1;
+}
 
 void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept {
   const std::int64_t size = threads();
   std::int64_t pieces = std::min(count / grain, size * kPiecesPerThread);
   if (pieces > size) pieces -= pieces % size;  // as many for each
-  Pool* pool = pieces > 1 ? acquire_pool() : nullptr;
+  Pool* pool = acquire_pool();
   if (pool == nullptr) {
     run(context, 0, count);
     return;
   }
   inside_loop = true;
-  pool->run(count, (count + pieces - 1) / pieces, run, context);
+  pool->run(count, static_cast<std::uint32_t>(pieces), run, context);
   inside_loop = false;
   pool->in_use.unlock();
 }

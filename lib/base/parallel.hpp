@@ -7,7 +7,8 @@ namespace capstan::base {
 
 using RangeFunction = void (*)(void* context, std::int64_t begin, std::int64_t end);
 
-/// Calls `run` on pieces of [0, count), each at least `grain` long but for the last, on up to `threads()` threads.
+/// Calls `run` on pieces of [0, count) on up to `threads()` threads, for a loop that `splits`: each is at least `grain`
+/// long, and none more than one longer than another.
 void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept;
 
 /// True if a loop of `count` would be split: more than one piece and more than one thread.

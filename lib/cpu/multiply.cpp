@@ -18,7 +18,8 @@ constexpr std::int64_t kGrain = 1 << 19;
 /// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the caches hold.
 constexpr std::int64_t kSumBlock = 512, kLongBlock = 96;
 
-/// Rows are cut at multiples of this, which is one of the rows of every tile: then their tiles are those of the whole.
+/// Rows are cut at multiples of this: then a tile of a single row, which adds in an order of its own, stands where the
+/// whole has one.
 constexpr std::int64_t kRows = 12;
 
 /// Strips of a block, and rows of the left operand for each: together they stay in the second-level cache.
@@ -83,8 +84,8 @@ struct Cut {
   }
 };
 
-/// Columns are cut into whole registers. A tile of a single row adds in an order of its own, and whether an odd number of
-/// rows leaves one depends on how wide the tiles are: then cuts fall between the widest tiles.
+/// Columns are cut into whole registers. Whether an odd number of rows leaves a tile of a single row depends on how
+/// wide the tiles are: then cuts fall between the widest tiles.
 template <class T>
 Cut cut_columns(const Product<T>& x) {
   return Cut(x, x.n, x.m % 2 == 0 ? simd().of<T>().lanes : simd().of<T>().panel);

@@ -73,6 +73,15 @@ template <class T>
 void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), rows = split.kept.numel();
   const T* from = x.as<T>();
+  if constexpr (std::is_floating_point_v<T>) {
+    const std::int64_t step = joint_stride(split.kept, split.kept_strides);
+    if (kind == Reduction::sum && step != 0 && count <= kRowPiece) {
+      base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        simd().of<T>().sum_rows(from + begin * step, step, end - begin, count, out.as<T>() + begin);
+      });
+      return;
+    }
+  }
   const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
   if (kind == Reduction::sum || kind == Reduction::prod) {
     using Part = decltype(sum_of<T>(from, count));

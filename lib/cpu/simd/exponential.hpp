@@ -1,7 +1,8 @@
 // exp, sigmoid and tanh of float32, of one register or of a group. Included by kernels_*.cpp behind group.hpp.
 //
-// All three begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the nearest
-// multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of Newton's.
+// All three begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the
+// nearest multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of
+// Newton's.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -120,18 +121,22 @@ template <class V> CAPSTAN_INLINE V reciprocal_of_one_more(Exponential<V> e) {
   return fma(less_product(guess, below, V(1.0f)), guess, guess);
 }
 
-/// 1 / (1 + e^-x), for any x: with z = e^-|x|, 1 / (1 + z) or z / (1 + z).
+constexpr float kNear = 16;  // as far as sigmoid's 2^n + 1 is exact
+
+/// 1 / (1 + e^-x), for any x: far from 0, with z = e^-|x|, 1 / (1 + z) or z / (1 + z). The lanes near 0 take the other
+/// formula here, too: which values stand beside one depends on how threads cut a loop, and its bits must not.
 [[gnu::noinline, gnu::cold]] Floats sigmoid_anywhere(Floats x) {
-  const Floats z = exp(-abs(x)), above = select(x < Floats(0), z, Floats(1));
+  const Floats size = abs(x), z = exp(-size), above = select(x < Floats(0), z, Floats(1));
   const Floats guess = rough_reciprocal(Floats(1) + z), quotient = above * guess;
-  return fma(less_product(quotient, z, above - quotient), guess, quotient);
+  const Floats far = fma(less_product(quotient, z, above - quotient), guess, quotient);
+  return select(size <= Floats(kNear), reciprocal_of_one_more(exponential(-x)), far);
 }
 template <int N> CAPSTAN_INLINE Many<N> sigmoid_anywhere(Many<N> x) {
   return for_registers_of(
       [](Floats a) __attribute__((always_inline)) { return sigmoid_anywhere(a); }, x);
 }
 template <class V> CAPSTAN_INLINE V sigmoid_of(V x) {
-  if (__builtin_expect(within(x, 16), true)) return reciprocal_of_one_more(exponential(-x));
+  if (__builtin_expect(within(x, kNear), true)) return reciprocal_of_one_more(exponential(-x));
   return sigmoid_anywhere(x);
 }
 CAPSTAN_INLINE Floats sigmoid(Floats x) { return sigmoid_of(x); }

@@ -232,6 +232,7 @@ template <class T> struct FloatKernels {
   void (*loss_right[kernels::kLossCount])(const T* grad, std::int64_t grad_step, const T* x, const T* target, double p,
                                           T* out, std::int64_t count);
   double (*sum)(const T* x, std::int64_t count);
+  void (*sum_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* sums);
   T (*max)(const T* x, std::int64_t count);  // count >= 1; NaN if there is one
   T (*min)(const T* x, std::int64_t count);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);

@@ -32,7 +32,7 @@ template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
 constexpr std::int64_t kPrefetchBytes = 8192;
 
 // Blocks of 32 values a lane in eight registers, the blocks in double.
-template <class T> double sum(const T* x, std::int64_t count) {
+template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 8;
   constexpr std::int64_t kBlock = 32 * kRegisters * L::size;
@@ -56,6 +56,13 @@ template <class T> double sum(const T* x, std::int64_t count) {
   return total;
 }
 
+template <class T> double sum(const T* x, std::int64_t count) { return sum_of(x, count); }
+
+template <class T>
+void sum_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* sums) {
+  for (std::int64_t row = 0; row < row_count; ++row) sums[row] = static_cast<T>(sum_of(rows + row * row_step, count));
+}
+
 template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 4;
@@ -63,7 +70,10 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   for (auto& part : best) part = L(x[0]);
   std::int64_t i = 0;
   for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
-    for (int r = 0; r < kRegisters; ++r) best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
+    for (int r = 0; r < kRegisters; ++r) {
+      __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + kPrefetchBytes);
+      best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
+    }
   for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
   if (i < count && count >= L::size) {  // once more what stands in front of the end
     best[1] = Op::forward(best[1], L::load(x + count - L::size));

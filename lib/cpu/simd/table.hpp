@@ -15,6 +15,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .loss_left = {&loss_left<Loss, T>...},
       .loss_right = {&loss_right<Loss, T>...},
       .sum = &sum<T>,
+      .sum_rows = &sum_rows<T>,
       .max = &extreme<kernels::Maximum, T>,
       .min = &extreme<kernels::Minimum, T>,
       .add_rows = &add_rows<T>,
