@@ -275,9 +275,9 @@ Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* 
   return core::make_borrowed(values, shape, dtype_of<T>(), release, context, where);
 }
 
-#define CAPSTAN_FOR_TYPE(T)                                              \
-  template Tensor from_span<T>(std::span<const T>, const Shape&, Where); \
-  template Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
+#define CAPSTAN_FOR_TYPE(T)                                                             \
+  template CAPSTAN_PUBLIC Tensor from_span<T>(std::span<const T>, const Shape&, Where); \
+  template CAPSTAN_PUBLIC Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
 CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
