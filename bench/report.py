@@ -63,8 +63,7 @@ def print_table(rows, checks, peers):
           "\nt: threads of kernels, b: of BLAS, keep: malloc that keeps memory, /: variant of the program."
           "\nPeaks are whole processes, Capstan's and LibTorch's lowest with malloc as it comes, libraries included;"
           "\nown: without what a program needs that adds two tensors."
-          f"\nTargets: t2: at most {targets.TWO_THREADS} of one thread's time; mem: at most LibTorch's peak."
-          "\nProducts hold where a ratio of 1 is within the spread.")
+          f"\nTargets: t2: at most {targets.TWO_THREADS} of one thread's time; mem: at most LibTorch's peak.")
     for name, yardstick in targets.YARDSTICKS.items():
         print(f"Rows that {name} bounds hold at {yardstick.share:.0%} of it.")
 

@@ -20,7 +20,6 @@ def with_forward(*names):
     return [name + suffix for name in names for suffix in ("", "_forward")]
 
 
-PRODUCTS = held("matmul_256", "matmul_1024")
 SUMS = held("sum_axis0", "sum_axis1", "sum_all")
 MAPS = held("exp", "tanh", "sigmoid", "softmax", "transposed_copy")
 
@@ -39,7 +38,7 @@ RATIOS = {
     **dict.fromkeys(["ptb_medium", "mnist_cnn_step"], 1.25),
     **dict.fromkeys([*MAPS, *SUMS], 1.5),
     **dict.fromkeys(every(["layer_norm", "layer_norm_forward", "softmax_layer_forward"]), 1.5),
-    **dict.fromkeys(PRODUCTS, 1),
+    **dict.fromkeys(held("matmul_256", "matmul_1024"), 1),
     **dict.fromkeys(with_forward("conv3x3_64"), 1),
     # No table gives these a ratio: they are to be no slower.
     **dict.fromkeys(with_forward("conv5x5", "depthwise", "max_pool2d", "batch_norm", "attention", "gru_256",

@@ -42,8 +42,6 @@ def check_ratio(row, rows, has_libtorch):
     measured, close = f"{ratio.median:.2f}", is_close(ratio, least)
     if ratio.median >= least:
         return [Check(target, measured, True, close)]
-    if row.name in targets.PRODUCTS and ratio.high >= least:  # the same library's on both sides
-        return [Check(target, f"{measured}, within spread", True, close)]
     share = share_of_limit(row, rows)
     if share is None:
         return [Check(target, measured, False, close)]
