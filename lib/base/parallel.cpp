@@ -178,7 +178,6 @@ RealTimeScope::~RealTimeScope() {
   inside_loop = inside_before_;
   real_time = real_time_before_;
 }
-bool in_real_time() noexcept { return real_time; }
 
 bool splits(std::int64_t count, std::int64_t grain) noexcept {
   return count >= 2 * grain && !inside_loop && threads() > 1;
@@ -202,7 +201,7 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
 }  // namespace base
 
 int threads() noexcept {
-  if (base::in_real_time()) return 1;
+  if (base::real_time) return 1;
   int count = base::budget.load(std::memory_order_relaxed);
   if (count == 0) {
     count = base::default_threads();

@@ -43,6 +43,5 @@ class RealTimeScope {
  private:
   bool inside_before_, real_time_before_;
 };
-bool in_real_time() noexcept;
 
 }  // namespace capstan::base

@@ -223,25 +223,36 @@ template <class Op, class T> void rnn_gradients(const GateGradients<T>& g) {
   }
 }
 
+/// Where the values of a gru's row stand, and their gradients.
+template <class T> struct GruRow {
+  const T *gates, *before;
+  T *pre, *dh_before;
+  StateGradient<T> given;
+  CAPSTAN_INLINE GruRow(const GateGradients<T>& g, std::int64_t row)
+      : gates(g.gates + row * 4 * g.hidden),
+        before(g.h + row * g.hidden),
+        pre(g.pre + row * 4 * g.hidden),
+        dh_before(g.dh_before + row * g.hidden),
+        given(g, row) {}
+};
+
 template <class T> void gru_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
   for (std::int64_t row = 0; row < g.rows; ++row) {
-    const T *gates = g.gates + row * 4 * hidden, *before = g.h + row * hidden;
-    T *pre = g.pre + row * 4 * hidden, *dh_before = g.dh_before + row * hidden;
-    const StateGradient<T> given(g, row);
+    const GruRow<T> at(g, row);
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L n = load_part(gates + j, count), r = load_part(gates + hidden + j, count),
-                  z = load_part(gates + 2 * hidden + j, count), from_h = load_part(gates + 3 * hidden + j, count),
-                  h = load_part(before + j, count);
-          const L dh = given.of(j, count);
+          const L n = load_part(at.gates + j, count), r = load_part(at.gates + hidden + j, count),
+                  z = load_part(at.gates + 2 * hidden + j, count), from_h = load_part(at.gates + 3 * hidden + j, count),
+                  h = load_part(at.before + j, count);
+          const L dh = at.given.of(j, count);
           const L dn = kernels::Tanh::backward(dh * (L(1) - z), n);
-          store_part(dn, pre + j, count);
-          store_part(kernels::Sigmoid::backward(dn * from_h, r), pre + hidden + j, count);
-          store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden + j, count);
-          store_part(dn * r, pre + 3 * hidden + j, count);
-          store_part(dh * z, dh_before + j, count);
+          store_part(dn, at.pre + j, count);
+          store_part(kernels::Sigmoid::backward(dn * from_h, r), at.pre + hidden + j, count);
+          store_part(kernels::Sigmoid::backward(dh * (h - n), z), at.pre + 2 * hidden + j, count);
+          store_part(dn * r, at.pre + 3 * hidden + j, count);
+          store_part(dh * z, at.dh_before + j, count);
         });
   }
 }
@@ -251,17 +262,15 @@ template <class T> void gru_state_gradients(const GateGradients<T>& g) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
   for (std::int64_t row = 0; row < g.rows; ++row) {
-    const T *gates = g.gates + row * 4 * hidden, *before = g.h + row * hidden;
-    T *pre = g.pre + row * 4 * hidden, *dh_before = g.dh_before + row * hidden;
-    const StateGradient<T> given(g, row);
+    const GruRow<T> at(g, row);
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L n = load_part(gates + j, count), z = load_part(gates + 2 * hidden + j, count),
-                  h = load_part(before + j, count);
-          const L dh = given.of(j, count);
-          store_part(kernels::Tanh::backward(dh * (L(1) - z), n), pre + j, count);
-          store_part(kernels::Sigmoid::backward(dh * (h - n), z), pre + 2 * hidden + j, count);
-          store_part(dh * z, dh_before + j, count);
+          const L n = load_part(at.gates + j, count), z = load_part(at.gates + 2 * hidden + j, count),
+                  h = load_part(at.before + j, count);
+          const L dh = at.given.of(j, count);
+          store_part(kernels::Tanh::backward(dh * (L(1) - z), n), at.pre + j, count);
+          store_part(kernels::Sigmoid::backward(dh * (h - n), z), at.pre + 2 * hidden + j, count);
+          store_part(dh * z, at.dh_before + j, count);
         });
   }
 }
