@@ -185,7 +185,14 @@ struct Call {
       }
       sequence = outputs.size() == 1 ? std::move(outputs[0]) : concat(outputs, -1, where);
     }
-    return {std::move(sequence), {stack(last_h, 0, where), last_c.empty() ? Tensor() : stack(last_c, 0, where)}};
+    return {std::move(sequence), {stacked(last_h), stacked(last_c)}};
+  }
+
+ private:
+  /// The states of all layers; of a single one without a copy.
+  Tensor stacked(const std::vector<Tensor>& states) const {
+    if (states.empty()) return {};
+    return states.size() == 1 ? expand_dims(states[0], 0, where) : stack(states, 0, where);
   }
 };
 

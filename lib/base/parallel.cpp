@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,12 @@
 #include <capstan/threads.hpp>
 
 #include "lib/base/text.hpp"
+
+// Of OpenBLAS, if it is there and has threads of its own.
+extern "C" {
+[[gnu::weak]] int openblas_get_num_threads();
+[[gnu::weak]] int blas_thread_shutdown_();
+}
 
 namespace capstan {
 namespace base {
@@ -153,6 +160,16 @@ PoolHolder& holder() {
   return instance;
 }
 
+/// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that our
+/// loops want. They end here, if the process has no others that could be using them; it makes new ones when it needs any.
+void end_idle_threads() noexcept {
+  struct stat tasks;
+  if (blas_thread_shutdown_ == nullptr || openblas_get_num_threads == nullptr) return;
+  if (stat("/proc/self/task", &tasks) != 0) return;
+  const int count = static_cast<int>(tasks.st_nlink) - 2;  // a folder each
+  if (count > 1 && count == openblas_get_num_threads()) blas_thread_shutdown_();
+}
+
 /// The pool, locked for one loop, or null if it is busy or cannot be had.
 Pool* acquire_pool() noexcept {
   PoolHolder& owner = holder();
@@ -160,6 +177,7 @@ Pool* acquire_pool() noexcept {
   if (!lock || owner.closed) return nullptr;
   const int size = threads();
   if (owner.pool == nullptr || owner.size != size) {
+    if (owner.pool == nullptr) end_idle_threads();
     if (owner.pool != nullptr && !owner.pool->in_use.try_lock()) return nullptr;
     if (owner.pool != nullptr) owner.pool->in_use.unlock();
     delete owner.pool;

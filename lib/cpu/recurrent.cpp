@@ -58,34 +58,39 @@ Schedule::Schedule(std::int64_t rows, std::int64_t steps, const std::int64_t* le
 template <class T>
 Panels<T>::Panels(const Matrix<const T>& b, std::int64_t k, std::int64_t blocks, std::int64_t width, std::int64_t piece)
     : k_(k), blocks_(blocks), width_(width), piece_(piece), data_(k * blocks * width, Where::current()) {
-  base::parallel_for(blocks_ * pieces(), kCheapGrain / (k * piece + 1) + 1, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t i = from; i < to; ++i) {
-      const std::int64_t p = i % pieces(), first = i / pieces() * width_ + begin(p), count = end(p) - begin(p);
-      pack<T>({b.data + first * b.column, b.row, b.column}, k_, count, data_.data() + k_ * first);
-    }
-  });
+  constexpr std::int64_t kRows = 64;
+  const std::int64_t parts = (k + kRows - 1) / kRows, cost = 4 * kRows * piece;  // of one, in values that are copied
+  base::parallel_for(
+      blocks_ * pieces() * parts, kExpensiveGrain / (cost + 1) + 1, [&](std::int64_t from, std::int64_t to) {
+        for (std::int64_t i = from; i < to; ++i) {
+          const std::int64_t p = i / parts % pieces(), row = i % parts * kRows, count = end(p) - begin(p);
+          const std::int64_t first = i / parts / pieces() * width_ + begin(p);
+          pack<T>({b.data + first * b.column + row * b.row, b.row, b.column}, std::min(kRows, k - row), count,
+                  data_.data() + k * first + row * count);
+        }
+      });
 }
 
 template <class T>
 void Panels<T>::multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
-                         std::int64_t added) const {
+                         std::int64_t added, bool zero) const {
   if (rows == 0) return;
   const Range pieces = range(p);
   for (std::int64_t i = pieces.first; i < pieces.last; ++i)
     for (std::int64_t block = 0; block < blocks_; ++block) {
       const std::int64_t count = end(i) - begin(i), column = block * width_ + begin(i);
-      simd().of<T>().small_gemm(
-          {a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count, k_, block < added});
+      simd().of<T>().small_gemm({a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count,
+                                 zero ? 0 : k_, block < added});
     }
 }
 
 template <class T>
 void Panels<T>::multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
-                              std::int64_t rows, T* c, std::int64_t c_row) const {
+                              std::int64_t rows, T* c, std::int64_t c_row, bool zero) const {
   for (std::int64_t p = 0; p < pieces(); ++p) {
     const std::int64_t column = begin(p), count = end(p) - column;
     simd().of<T>().two_products({x, x_row, other.data_.data() + other.k_ * column, other.k_, a, a_row,
-                                 data_.data() + k_ * column, k_, c + column, c_row, rows, count});
+                                 data_.data() + k_ * column, zero ? 0 : k_, c + column, c_row, rows, count});
   }
 }
 

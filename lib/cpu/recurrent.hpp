@@ -73,12 +73,12 @@ class Panels {
     return {p, p + 1, begin(p), end(p)};
   }
   /// a [rows, k] times piece p of every block, or all if it is -1, to the columns of c that it belongs to: added to what
-  /// is there in the first `added` blocks.
+  /// is there in the first `added` blocks. `zero`: all of a is, and is not looked at.
   void multiply(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t p, T* c, std::int64_t c_row,
-                std::int64_t added) const;
+                std::int64_t added, bool zero = false) const;
   /// x [rows, k of the other] times the other + a [rows, k] times this to c. Both are cut alike, into a single block.
   void multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
-                     std::int64_t rows, T* c, std::int64_t c_row) const;
+                     std::int64_t rows, T* c, std::int64_t c_row, bool zero) const;
 
  private:
   std::int64_t k_, blocks_, width_, piece_;
@@ -122,6 +122,13 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
       for (std::int64_t s = 0; s < count; ++s) (phases.run(s, first, rows, std::int64_t{-1}), ...);
     }
   });
+}
+
+/// Whether a state is zero.
+template <class T>
+bool is_zero(const T* state, std::int64_t count) {
+  SingleTerm<T> term;
+  return simd().of<T>().single_terms(state, count, 1, count, &term) && term.value == T(0);
 }
 
 /// Whether the lines of [batch, time, width] are those of a schedule without lengths: nothing need be gathered.

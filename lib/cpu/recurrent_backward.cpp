@@ -236,25 +236,39 @@ class Backward {
       std::copy_n(from + row * width, width, to->as<T>() + steps_.place(row) * width);
   }
 
+  struct Lines {
+    std::int64_t first, count;
+  };
   /// to = left^T [width, lines] times columns of `pre`.
-  void over_lines(const T* left, std::int64_t width, std::int64_t from, std::int64_t count, T* to,
-                  std::int64_t to_row) {
-    multiply<T>({left, 1, width}, {pre_.data() + from, line_, 1}, to, to_row, width, count, steps_.lines, false);
+  void over_lines(const T* left, std::int64_t width, std::int64_t from, std::int64_t count, T* to, std::int64_t to_row,
+                  Lines lines) {
+    multiply<T>({left + lines.first * width, 1, width}, {pre_.data() + lines.first * line_ + from, line_, 1}, to,
+                to_row, width, count, lines.count, false);
+  }
+  Lines all_lines() const { return {0, steps_.lines}; }
+  /// Those that wh has a part in: without the first step if h began with zeros.
+  Lines lines_of_h() const {
+    if (steps_.order() != nullptr || steps_.time == 1) return all_lines();
+    const std::int64_t first = line_of(0, 0);
+    if (!is_zero(entering_h_ + first * units_, steps_.batch * units_) ||
+        !are_finite(pre_.data() + first * line_, line_, steps_.batch, line_))
+      return all_lines();
+    return {first == 0 ? steps_.batch : 0, steps_.lines - steps_.batch};
   }
 
   void weights() {
-    if (to_.wx != nullptr) {
-      const InputLines<T> lines(steps_, task_.x);
-      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
-        over_lines(lines.data(), inputs_, from, count, to_.wx->as<T>() + column, columns_);
-      });
-    }
     if (to_.wh != nullptr) {
       over_lines(entering_h_, units_, blocks_.from_h * hidden_, reset_before_ ? 2 * hidden_ : width_, to_.wh->as<T>(),
-                 width_);
+                 width_, lines_of_h());
       if (reset_before_)  // n's was multiplied by r * h, the last block of its line
         multiply<T>({to_.gates.as<T>() + 3 * hidden_, 1, line_}, {pre_.data(), line_, 1}, to_.wh->as<T>() + 2 * hidden_,
                     width_, hidden_, hidden_, steps_.lines, false);
+    }
+    if (to_.wx != nullptr) {
+      const InputLines<T> lines(steps_, task_.x);
+      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+        over_lines(lines.data(), inputs_, from, count, to_.wx->as<T>() + column, columns_, all_lines());
+      });
     }
     if (to_.b != nullptr)
       for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {

@@ -109,11 +109,15 @@ class Forward {
     if (task_.c0 != nullptr) enter(*task_.c0, *out_.c, c_, hidden_);
 
     const std::int64_t width = blocks_.recurrent * hidden_;
+    from_zero_ = steps_.order() == nullptr && is_zero(task_.h0.as<T>(), steps_.batch * units_) &&
+                 are_finite(task_.wh.as<T>(), width, units_, width);
     const RecurrentCut cut = cut_recurrent(steps_, width * units_, sizeof(T));
     std::optional<InputLines<T>> lines;
     if (takes_inputs(cut)) {
-      input_panels_.emplace(Matrix<const T>{task_.wx.as<T>(), width, 1}, inputs_, 1, width, cut.piece);
       if (steps_.order() != nullptr) x_ = lines.emplace(steps_, task_.x).data();
+      takes_terms_ = inputs_are_terms();
+      if (!takes_terms_)
+        input_panels_.emplace(Matrix<const T>{task_.wx.as<T>(), width, 1}, inputs_, 1, width, cut.piece);
     } else {
       multiply_inputs(InputLines<T>(steps_, task_.x).data());
     }
@@ -136,6 +140,28 @@ class Forward {
     constexpr std::int64_t kFewInputs = 64, kEnoughRows = 24;
     return !cut.by_units && added_ == blocks_.recurrent && inputs_ <= kFewInputs && steps_.batch >= kEnoughRows;
   }
+  /// Whether a step's inputs are one-hot: then it takes rows of wx instead of a product.
+  bool inputs_are_terms() const {
+    const auto& strides = task_.x.strides;
+    const std::int64_t columns = task_.wx.shape[1], rows = x_ == nullptr ? steps_.batch : 0;
+    const bool even = strides[0] == steps_.time * strides[1];
+    if (x_ != nullptr && !are_single_terms(x_, inputs_, steps_.lines, inputs_)) return false;
+    if (rows > 0 && even && !are_single_terms(task_.x.as<T>(), strides[1], steps_.lines, inputs_)) return false;
+    for (std::int64_t row = 0; row < rows && !even; ++row)
+      if (!are_single_terms(task_.x.as<T>() + row * strides[0], strides[1], steps_.time, inputs_)) return false;
+    return are_finite(task_.wx.as<T>(), columns, inputs_, columns);
+  }
+  void take_terms(const Matrix<const T>& x, std::int64_t rows, T* gates) const {
+    constexpr std::int64_t kPiece = 64;
+    SingleTerm<T> terms[kPiece];
+    const std::int64_t width = task_.wx.shape[1];
+    for (std::int64_t row = 0; row < rows; row += kPiece) {
+      const std::int64_t count = std::min(kPiece, rows - row);
+      simd().of<T>().single_terms(x.data + row * x.row, x.row, count, inputs_, terms);
+      simd().of<T>().take_terms(
+          {terms, count, task_.wx.as<T>(), width, gates + row * line_, line_, width, /*accumulate=*/false});
+    }
+  }
   /// The inputs of some rows of step s, from their lines, or, where all rows run, as the caller has them.
   Matrix<const T> inputs_of(std::int64_t s, std::int64_t first) const {
     if (x_ != nullptr) return {x_ + line_of(s, first) * inputs_, inputs_, 1};
@@ -150,11 +176,13 @@ class Forward {
                    const std::int64_t line = line_of(s, first);
                    const T* h = h_ + line * units_;
                    T* gates = gates_.data() + line * line_ + blocks_.from_h * hidden_;
+                   const bool zero = from_zero_ && s == 0;
                    if (input_panels_.has_value()) {
                      const Matrix<const T> x = inputs_of(s, first);
-                     panels.multiply_both(*input_panels_, x.data, x.row, h, units_, rows, gates, line_);
+                     panels.multiply_both(*input_panels_, x.data, x.row, h, units_, rows, gates, line_, zero);
                    } else {
-                     panels.multiply(h, units_, rows, p, gates, line_, panels.blocks() == 1 ? 1 : added_);
+                     if (takes_terms_) take_terms(inputs_of(s, first), rows, gates);
+                     panels.multiply(h, units_, rows, p, gates, line_, panels.blocks() == 1 ? 1 : added_, zero);
                    }
                    last_pass()(gate_rows(s, first, rows, p, panels));
                  }};
@@ -301,7 +329,9 @@ class Forward {
   const T *bias_, *bn_;
   Kept<T> gates_;
   std::optional<Panels<T>> panels_, input_panels_;  // the latter where steps multiply their inputs
-  const T* x_ = nullptr;                            // then, with lengths: the lines of x
+  bool takes_terms_ = false;                        // or take rows of wx for them
+  bool from_zero_ = false;                          // h begins with zeros: the first step has no product of it
+  const T* x_ = nullptr;                            // where steps take inputs, with lengths: the lines of x
   T *h_ = nullptr, *c_ = nullptr;                   // that steps begin with
   T *unprojected_ = nullptr, *product_ = nullptr;
 };

@@ -1,5 +1,5 @@
 // Operations on contiguous rows: softmax and the cross entropy over it.
-#include <cmath>
+#include <algorithm>
 
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
@@ -12,18 +12,24 @@ namespace {
 /// Elements that would be worked on while a row is begun.
 constexpr std::int64_t kRowCost = 32;
 
-/// Calls `row(kernels, i)` for every row of the last axis.
+/// Calls `piece(kernels, columns, begin, end)` for pieces of the rows of the last axis.
 template <class F>
-void for_rows(const TensorImpl& x, F row) {
+void for_pieces_of_rows(const TensorImpl& x, F piece) {
   const std::int64_t columns = x.shape[x.rank() - 1];
   if (x.numel() == 0) return;
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
-    const FloatKernels<T>& k = simd().of<T>();
     base::parallel_for(x.numel() / columns, kExpensiveGrain / (columns + kRowCost) + 1,
-                       [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) row(k, i, columns, x.as<T>() + i * columns);
-                       });
+                       [&](std::int64_t begin, std::int64_t end) { piece(simd().of<T>(), columns, begin, end); });
   });
+}
+
+/// Calls `row(kernels, i, columns, values)` for every row of the last axis.
+template <class F>
+void for_rows(const TensorImpl& x, F row) {
+  for_pieces_of_rows(
+      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) row(k, i, columns, x.as<T>() + i * columns);
+      });
 }
 
 std::int64_t label_at(const TensorImpl& labels, std::int64_t i) {
@@ -53,12 +59,23 @@ void logsumexp(const TensorImpl& x, TensorImpl& out) {
 
 // The logarithm of the sum is never added to the largest logit: beside a large one it would lose its digits.
 void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& sums) {
-  for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
-    T* const shift = sums.as<T>() + 2 * i;
-    const double total = k.shifted_sum_of_exp(row, shift, columns);
-    shift[1] = static_cast<T>(total);
-    const double distance = static_cast<double>(*shift) - static_cast<double>(row[label_at(labels, i)]);
-    loss.as<T>()[i] = static_cast<T>(distance + std::log(total));
+  constexpr std::int64_t kTogether = 64;  // rows whose sums wait for their logarithms, which are taken side by side
+  for_pieces_of_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin,
+                                     std::int64_t end) {
+    double totals[kTogether];
+    for (std::int64_t first = begin; first < end; first += kTogether) {
+      const std::int64_t count = std::min(kTogether, end - first);
+      for (std::int64_t i = 0; i < count; ++i) {
+        T* const shift = sums.as<T>() + 2 * (first + i);
+        totals[i] = k.shifted_sum_of_exp(x.as<T>() + (first + i) * columns, shift, columns);
+        shift[1] = static_cast<T>(totals[i]);
+      }
+      simd().f64.unary[kernels::kUnaryId<kernels::Log>](totals, totals, count);
+      for (std::int64_t i = first; i < first + count; ++i) {
+        const T largest = sums.as<T>()[2 * i], label = x.as<T>()[i * columns + label_at(labels, i)];
+        loss.as<T>()[i] = static_cast<T>(static_cast<double>(largest) - static_cast<double>(label) + totals[i - first]);
+      }
+    }
   });
 }
 

@@ -22,6 +22,23 @@ template <class T> struct SmallGemm {
   bool accumulate;
 };
 
+/// The only value of a line that may be other than zero, and its place.
+template <class T> struct SingleTerm {
+  std::int64_t place;
+  T value;
+};
+
+/// A product of lines with a single term each, and rows of b.
+template <class T> struct TermProduct {
+  const SingleTerm<T>* terms;
+  std::int64_t count;
+  const T* b;
+  std::int64_t b_row;
+  T* c;
+  std::int64_t c_row, width;
+  bool accumulate;
+};
+
 /// c [m, n] = x * wx + h * wh: x [m, inputs] and h [m, units] with rows of their own, wx and wh contiguous.
 template <class T> struct TwoProducts {
   const T* x;
@@ -258,6 +275,13 @@ template <class T> struct FloatKernels {
   bool (*any_bad)(const T* x, std::int64_t count, bool infinite);
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
+  // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if
+  // `terms` is not null
+  bool (*single_terms)(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms);
+  // row i of c = or += value i * row place i of b; true
+  bool (*take_terms)(const TermProduct<T>& p);
+  // row place i of c += value i * row i of b; whether those of b that c does not show are finite
+  bool (*give_terms)(const TermProduct<T>& p);
   std::int64_t lanes, panel;  // of a register; of the most columns that `offset_gemm` takes
   void (*offset_gemm)(const OffsetGemm<T>& g);
   // convolve.hpp; lines, results and gradients of tiles of m columns, 2 or 4, and their 6 products

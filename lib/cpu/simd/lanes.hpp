@@ -163,6 +163,11 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t
 #endif
 }
 
+/// The number of values in a whole register, which needs no mask.
+struct Whole {};
+template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, Whole) { return Lanes<T>::load(p); }
+template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, Whole) { x.store(p); }
+
 /// The first `count` (1 .. size) lanes of x, the others of `rest`.
 template <class T> CAPSTAN_INLINE Lanes<T> first_of(Lanes<T> x, std::int64_t count, Lanes<T> rest = Lanes<T>(0)) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)

@@ -5,11 +5,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-/// The number of values in a whole register, which needs no mask.
-struct Whole {};
-template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, Whole) { return Lanes<T>::load(p); }
-template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, Whole) { x.store(p); }
-
 /// use(unit, count) for every register of a row's units; the count is `Whole` for all but the last.
 template <class T, class Rows, class Use> CAPSTAN_INLINE void for_units(const Rows& g, Use use) {
   constexpr int size = Lanes<T>::size;
