@@ -82,13 +82,14 @@ TEST_CASE("recurrent operations take batches of no rows", "[recurrent]") {
 }
 
 TEST_CASE("recurrent operations take steps without inputs", "[recurrent]") {
-  for (const RecurrentUse& use : recurrent_uses({.batch = 3, .time = 4, .inputs = 0})) {
-    INFO(use.text());
-    const PoisonedBuffers poisoned(kNaN);
-    const Tensors operands = recurrent_operands(use);
-    check_close(run_with_gradients(run_recurrent, use, operands),
-                run_with_gradients(run_recurrent_by_steps, use, operands), tolerance::sequence64);
-  }
+  for (const std::int64_t batch : {3, 24})
+    for (const RecurrentUse& use : recurrent_uses({.batch = batch, .time = 4, .inputs = 0})) {
+      INFO(use.text() << ", batch " << batch);
+      const PoisonedBuffers poisoned(kNaN);
+      const Tensors operands = recurrent_operands(use);
+      check_close(run_with_gradients(run_recurrent, use, operands),
+                  run_with_gradients(run_recurrent_by_steps, use, operands), tolerance::sequence64);
+    }
 }
 
 // --- padding -------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@
 // Of OpenBLAS, if it is there and has threads of its own.
 extern "C" {
 [[gnu::weak]] int openblas_get_num_threads();
+[[gnu::weak]] int openblas_get_parallel();  // 1: threads of its own
 [[gnu::weak]] int blas_thread_shutdown_();
 }
 
@@ -161,10 +162,12 @@ PoolHolder& holder() {
 }
 
 /// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that our
-/// loops want. They end here, if the process has no others that could be using them; it makes new ones when it needs any.
+/// loops want. They end here, if the process has no others that could be using them. It makes new ones when it needs any:
+/// for products of the user's own, or before the first LAPACK routine.
 void end_idle_threads() noexcept {
   struct stat tasks;
   if (blas_thread_shutdown_ == nullptr || openblas_get_num_threads == nullptr) return;
+  if (openblas_get_parallel == nullptr || openblas_get_parallel() != 1) return;
   if (stat("/proc/self/task", &tasks) != 0) return;
   const int count = static_cast<int>(tasks.st_nlink) - 2;  // a folder each
   if (count > 1 && count == openblas_get_num_threads()) blas_thread_shutdown_();
@@ -196,6 +199,8 @@ RealTimeScope::~RealTimeScope() {
   inside_loop = inside_before_;
   real_time = real_time_before_;
 }
+
+bool in_real_time() noexcept { return real_time; }
 
 bool splits(std::int64_t count, std::int64_t grain) noexcept {
   return count >= 2 * grain && !inside_loop && threads() > 1;

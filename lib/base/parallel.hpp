@@ -32,6 +32,9 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) noexcept 
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+/// Whether a `RealTimeScope` lives in this thread.
+bool in_real_time() noexcept;
+
 /// While one lives, loops of this thread run inline, and kernels keep away from what locks or allocates.
 class RealTimeScope {
  public:

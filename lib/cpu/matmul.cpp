@@ -4,6 +4,7 @@
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/multiply.hpp"
+#include "lib/cpu/single_terms.hpp"
 #include "lib/cpu/tasks.hpp"
 
 namespace capstan::on_cpu {
@@ -47,6 +48,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
       return Matrix<const T>{of.as<T>() + batch_offset(of, out, i), of.strides[of.rank() - 2],
                              of.strides[of.rank() - 1]};
     };
+    if (batch == 1 && multiply_single_terms<T>(matrix(x, 0), matrix(y, 0), out.as<T>(), n, m, n, k, accumulate)) return;
     // few but large products are split one by one, others among the threads
     if (batch == 1 || (batch < threads() && m * n * k >= kLargeProduct)) {
       for (std::int64_t i = 0; i < batch; ++i)

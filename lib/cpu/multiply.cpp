@@ -4,7 +4,6 @@
 #include "lib/cpu/multiply.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/iterate.hpp"
@@ -143,79 +142,6 @@ void multiply_packed(const Product<T>& x, T* packed) {
   }
 }
 
-/// Whether holds(begin, end) for all pieces of [0, count).
-template <class Holds>
-bool every(std::int64_t count, std::int64_t grain, Holds holds) {
-  std::atomic<bool> all = true;
-  base::parallel_for(count, std::max(grain, std::int64_t{1}), [&](std::int64_t begin, std::int64_t end) {
-    if (!holds(begin, end)) all.store(false, std::memory_order_relaxed);
-  });
-  return all.load(std::memory_order_relaxed);
-}
-
-/// A product whose left operand has at most one value other than zero in each line, a row or, where it is transposed, a
-/// column: one-hot vectors, states that begin with zeros. What is left of it are sums of rows of the right operand, as
-/// long as that is finite. False if it is no such product.
-template <class T>
-class SingleTermProduct {
- public:
-  explicit SingleTermProduct(const Product<T>& x)
-      : x_(x),
-        by_rows_(x.a.column == 1),
-        lines_(by_rows_ ? x.m : x.k),
-        width_(by_rows_ ? x.k : x.m),
-        step_(by_rows_ ? x.a.row : x.a.column) {}
-
-  bool done() const {
-    constexpr std::int64_t kLines = 4, kWidth = 4, kColumns = 16;  // of fewer nothing is saved
-    if (lines_ < kLines || width_ < kWidth || x_.n < kColumns || x_.b.column != 1) return false;
-    if (!by_rows_ && x_.a.row != 1) return false;
-    if (x_.a.data[0] != T(0) && x_.a.data[1] != T(0)) return false;  // as in most products
-    if (!are_single_terms(x_.a.data, step_, x_.accumulate ? lines_ : 1, width_)) return false;
-    if ((x_.accumulate || by_rows_) && !are_finite(x_.b.data, x_.b.row, x_.k, x_.n)) return false;
-    return by_rows_ ? take() : give();
-  }
-
- private:
-  static constexpr std::int64_t kPiece = 64;  // lines whose terms are at hand
-
-  // Where nothing is added to what is there, lines are looked at as they are taken: what has been written when one turns
-  // out to have more values is written again.
-
-  bool take() const {
-    return every(x_.m, kCheapGrain / (x_.n + x_.k), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; i += kPiece)
-        if (!apply(i, std::min(kPiece, end - i), x_.b.data, x_.c + i * x_.c_row, 0, x_.n, simd().of<T>().take_terms))
-          return false;
-      return true;
-    });
-  }
-  bool give() const {  // columns among the threads
-    const std::int64_t lanes = simd().of<T>().lanes;
-    return every((x_.n + lanes - 1) / lanes, kCheapGrain / (2 * x_.k * lanes),
-                 [&](std::int64_t first, std::int64_t last) {
-                   const std::int64_t begin = first * lanes, width = std::min(last * lanes, x_.n) - begin;
-                   for (std::int64_t i = 0; !x_.accumulate && i < x_.m; ++i)
-                     std::fill_n(x_.c + i * x_.c_row + begin, width, T(0));
-                   for (std::int64_t p = 0; p < x_.k; p += kPiece)
-                     if (!apply(p, std::min(kPiece, x_.k - p), x_.b.data + p * x_.b.row, x_.c, begin, width,
-                                simd().of<T>().give_terms))
-                       return false;
-                   return x_.accumulate || are_finite(x_.c + begin, x_.c_row, x_.m, width);
-                 });
-  }
-  bool apply(std::int64_t line, std::int64_t count, const T* b, T* c, std::int64_t begin, std::int64_t width,
-             bool (*kernel)(const TermProduct<T>&)) const {
-    SingleTerm<T> terms[kPiece];
-    return simd().of<T>().single_terms(x_.a.data + line * step_, step_, count, width_, terms) &&
-           kernel({terms, count, b + begin, x_.b.row, c + begin, x_.c_row, width, x_.accumulate});
-  }
-
-  const Product<T>& x_;
-  bool by_rows_;
-  std::int64_t lines_, width_, step_;
-};
-
 /// A product in the way that suits it; `large` takes those whose right operand is packed.
 template <class T, class Large>
 void multiply_with(const Product<T>& x, Large large) {
@@ -224,7 +150,6 @@ void multiply_with(const Product<T>& x, Large large) {
     for (std::int64_t i = 0; !x.accumulate && i < x.m; ++i) std::fill_n(x.c + i * x.c_row, x.n, T(0));
     return;
   }
-  if (SingleTermProduct<T>(x).done()) return;
   if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
   else if (x.b.column == 1 && is_long(x)) multiply_long(x);
   else large(x);
@@ -244,25 +169,6 @@ void multiply_large(const Product<T>& x) {
 }
 
 }  // namespace
-
-template <class T>
-bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width) {
-  const auto look = [&](std::int64_t begin, std::int64_t end) {
-    return simd().of<T>().single_terms(lines + begin * step, step, end - begin, width, nullptr);
-  };
-  return look(0, std::min(count, std::int64_t{1})) && every(count, kCheapGrain / (8 * width), look);
-}
-
-template <class T>
-bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width) {
-  const auto look = [](const T* from, std::int64_t size) { return !simd().of<T>().any_bad(from, size, true); };
-  return every(count, kCheapGrain / width, [&](std::int64_t begin, std::int64_t end) {
-    if (step == width) return look(rows + begin * width, (end - begin) * width);
-    for (; begin < end; ++begin)
-      if (!look(rows + begin * step, width)) return false;
-    return true;
-  });
-}
 
 template <class T>
 void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
@@ -300,8 +206,6 @@ void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
-  template bool are_single_terms(const T*, std::int64_t, std::int64_t, std::int64_t);                                  \
-  template bool are_finite(const T*, std::int64_t, std::int64_t, std::int64_t);                                        \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
   template std::int64_t product_room<T>(std::int64_t, std::int64_t);                                                   \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \

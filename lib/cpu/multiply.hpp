@@ -26,13 +26,6 @@ template <class T>
 void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
                      std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate);
 
-/// Whether each line of [count, width], `step` apart, has at most one value other than zero; whether all are finite.
-/// Products with such lines come down to their terms if the other operand is finite, which `multiply` knows.
-template <class T>
-bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width);
-template <class T>
-bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width);
-
 /// b [k, n], one row after the other.
 template <class T>
 void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out);

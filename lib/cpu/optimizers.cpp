@@ -105,15 +105,11 @@ void for_rows(const TensorImpl& p, const TensorImpl& indices, const TensorImpl& 
   });
 }
 
-/// Room for the sums of squares that lamb needs; two for each block, so that threads cannot matter.
-std::vector<double> room_for_norms(UpdateRule rule, std::int64_t count) {
-  return std::vector<double>(rule == UpdateRule::lamb ? 2 * static_cast<std::size_t>(blocks_of(count)) : 0);
-}
-
 /// The second half of lamb's step: the parameter goes as far as it is long, in relation to the direction.
 template <class P>
-void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers, std::vector<double>& squares) {
+void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers) {
   using T = Computed<P>;
+  std::vector<double> squares(2 * static_cast<std::size_t>(blocks_of(count)));  // of blocks: threads cannot matter
   const FloatKernels<T>& fast = simd().of<T>();
   base::parallel_for(blocks_of(count), kExpensiveGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
@@ -137,15 +133,28 @@ void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers
 }  // namespace
 
 void optimizer_steps(const core::OptimizerStep* steps, std::size_t count) {
-  for (const core::OptimizerStep* step = steps; step != steps + count; ++step) {
-    const std::int64_t size = step->p.numel();
-    core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
-      std::vector<double> squares = room_for_norms(step->rule, size);
-      const Elements<P> elements(step->p, step->first, step->second, step->third);
-      for_blocks(size, [&](std::int64_t at, std::int64_t part) {
-        elements.step(step->rule, at, step->g.as<P>() + at, part, step->numbers);
+  const core::OptimizerStep* const last = steps + count;
+  std::int64_t blocks = 0;
+  for (const core::OptimizerStep* step = steps; step != last; ++step) blocks += blocks_of(step->p.numel());
+  // the blocks of all parameters, one after the other: small ones are shared, too
+  base::parallel_for(blocks, kExpensiveGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t before = 0;
+    for (const core::OptimizerStep* step = steps; before < end; ++step) {
+      const std::int64_t size = step->p.numel(), at = std::max(begin - before, std::int64_t{0}) * kBlock;
+      const std::int64_t to = std::min((end - before) * kBlock, size);
+      before += blocks_of(size);
+      if (at >= to) continue;
+      core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
+        const Elements<P> elements(step->p, step->first, step->second, step->third);
+        elements.step(step->rule, at, step->g.as<P>() + at, to - at, step->numbers);
       });
-      if (step->rule == UpdateRule::lamb) finish_lamb(elements, size, step->numbers, squares);
+    }
+  });
+  for (const core::OptimizerStep* step = steps; step != last; ++step) {
+    if (step->rule != UpdateRule::lamb) continue;
+    core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
+      const std::int64_t size = step->p.numel();
+      finish_lamb(Elements<P>(step->p, step->first, step->second, step->third), size, step->numbers);
     });
   }
 }
@@ -154,11 +163,10 @@ void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, c
                     TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
                     bool touched) {
   core::visit_real(p.dtype, [&]<class P>(core::Type<P>) {
-    std::vector<double> squares = room_for_norms(rule, p.numel());
     const Elements<P> elements(p, first, second, third);
     for_rows<P>(p, indices, values, touched,
                 [&](std::int64_t at, const P* g, std::int64_t count) { elements.step(rule, at, g, count, numbers); });
-    if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
+    if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers);
   });
 }
 

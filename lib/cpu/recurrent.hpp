@@ -11,6 +11,7 @@
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/multiply.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/single_terms.hpp"
 
 namespace capstan::on_cpu {
 
@@ -124,11 +125,11 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
   });
 }
 
-/// Whether a state is zero.
+/// Whether a state is zero. While a plan runs it is none.
 template <class T>
 bool is_zero(const T* state, std::int64_t count) {
   SingleTerm<T> term;
-  return simd().of<T>().single_terms(state, count, 1, count, &term) && term.value == T(0);
+  return !base::in_real_time() && simd().of<T>().single_terms(state, count, 1, count, &term) && term.value == T(0);
 }
 
 /// Whether the lines of [batch, time, width] are those of a schedule without lengths: nothing need be gathered.

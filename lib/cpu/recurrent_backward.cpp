@@ -242,16 +242,19 @@ class Backward {
   /// to = left^T [width, lines] times columns of `pre`.
   void over_lines(const T* left, std::int64_t width, std::int64_t from, std::int64_t count, T* to, std::int64_t to_row,
                   Lines lines) {
-    multiply<T>({left + lines.first * width, 1, width}, {pre_.data() + lines.first * line_ + from, line_, 1}, to,
-                to_row, width, count, lines.count, false);
+    const Matrix<const T> a{left + lines.first * width, 1, width},
+        b{pre_.data() + lines.first * line_ + from, line_, 1};
+    if (!multiply_single_terms<T>(a, b, to, to_row, width, count, lines.count, false))
+      multiply<T>(a, b, to, to_row, width, count, lines.count, false);
   }
   Lines all_lines() const { return {0, steps_.lines}; }
   /// Those that wh has a part in: without the first step if h began with zeros.
   Lines lines_of_h() const {
     if (steps_.order() != nullptr || steps_.time == 1) return all_lines();
     const std::int64_t first = line_of(0, 0);
+    const T* pre = pre_.data() + first * line_ + blocks_.from_h * hidden_;
     if (!is_zero(entering_h_ + first * units_, steps_.batch * units_) ||
-        !are_finite(pre_.data() + first * line_, line_, steps_.batch, line_))
+        !are_finite(pre, line_, steps_.batch, reset_before_ ? 2 * hidden_ : width_))
       return all_lines();
     return {first == 0 ? steps_.batch : 0, steps_.lines - steps_.batch};
   }

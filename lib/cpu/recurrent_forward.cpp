@@ -109,8 +109,8 @@ class Forward {
     if (task_.c0 != nullptr) enter(*task_.c0, *out_.c, c_, hidden_);
 
     const std::int64_t width = blocks_.recurrent * hidden_;
-    from_zero_ = steps_.order() == nullptr && is_zero(task_.h0.as<T>(), steps_.batch * units_) &&
-                 are_finite(task_.wh.as<T>(), width, units_, width);
+    from_zero_ = steps_.order() == nullptr && task_.kind != RecurrentKind::gru_before &&
+                 is_zero(task_.h0.as<T>(), steps_.batch * units_) && are_finite(task_.wh.as<T>(), width, units_, width);
     const RecurrentCut cut = cut_recurrent(steps_, width * units_, sizeof(T));
     std::optional<InputLines<T>> lines;
     if (takes_inputs(cut)) {
@@ -138,7 +138,8 @@ class Forward {
   /// Whether a step multiplies its inputs, too: few of them, in as many rows as make tiles, and the same gates as h.
   bool takes_inputs(const RecurrentCut& cut) const {
     constexpr std::int64_t kFewInputs = 64, kEnoughRows = 24;
-    return !cut.by_units && added_ == blocks_.recurrent && inputs_ <= kFewInputs && steps_.batch >= kEnoughRows;
+    return !cut.by_units && added_ == blocks_.recurrent && inputs_ > 0 && inputs_ <= kFewInputs &&
+           steps_.batch >= kEnoughRows;
   }
   /// Whether a step's inputs are one-hot: then it takes rows of wx instead of a product.
   bool inputs_are_terms() const {
@@ -237,7 +238,9 @@ class Forward {
     const std::int64_t lines = steps_.lines, columns = task_.wx.shape[1];
     const T* wx = task_.wx.as<T>();
     const auto product = [&](std::int64_t from, std::int64_t count, std::int64_t to) {
-      multiply<T>({x, inputs_, 1}, {wx + from, columns, 1}, gates_.data() + to, line_, lines, count, inputs_, false);
+      const Matrix<const T> a{x, inputs_, 1}, b{wx + from, columns, 1};
+      if (!multiply_single_terms<T>(a, b, gates_.data() + to, line_, lines, count, inputs_, false))
+        multiply<T>(a, b, gates_.data() + to, line_, lines, count, inputs_, false);
     };
     if (!is_gru(task_.kind)) return product(0, columns, 0);
     product(2 * hidden_, hidden_, 0);

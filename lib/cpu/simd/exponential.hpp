@@ -52,9 +52,6 @@ CAPSTAN_INLINE Floats rough_reciprocal(Floats x) {
 
 CAPSTAN_INLINE bool within(Floats x, float limit) { return xsimd::all(xsimd::abs(x.v) <= Batch<float>(limit)); }
 
-CAPSTAN_INLINE Floats below_or_else(Floats size, Floats limit, Floats below, Floats other) {
-  return select(size < limit, below, other);
-}
 CAPSTAN_INLINE Floats with_sign_of(Floats sign, Floats size) { return Floats(size.v | (sign.v & Batch<float>(-0.0f))); }
 
 // The same for the registers of a group.
@@ -82,16 +79,6 @@ template <int N> CAPSTAN_INLINE bool within(Many<N> x, float limit) {
   for (int i = 1; i < N; ++i) inside = inside & (xsimd::abs(x.at[i].v) <= Batch<float>(limit));
   return xsimd::all(inside);
 }
-template <int N> CAPSTAN_INLINE Many<N> below_or_else(Many<N> size, Many<N> limit, Many<N> below, Many<N> other) {
-  return for_registers_of(
-      [](Floats a, Floats b, Floats c, Floats d) __attribute__((always_inline)) { return below_or_else(a, b, c, d); },
-      size, limit, below, other);
-}
-template <int N> CAPSTAN_INLINE Many<N> with_sign_of(Many<N> sign, Many<N> size) {
-  return for_registers_of(
-      [](Floats a, Floats b) __attribute__((always_inline)) { return with_sign_of(a, b); }, sign, size);
-}
-
 // The functions. V is Floats, or a group of them.
 
 /// e^x = 2^n * (1 + p).
@@ -142,6 +129,38 @@ template <class V> CAPSTAN_INLINE V sigmoid_of(V x) {
 CAPSTAN_INLINE Floats sigmoid(Floats x) { return sigmoid_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> sigmoid(Many<N> x) { return sigmoid_of(x); }
 
+#if defined(__AVX512F__)
+
+/// A register looks up 32 numbers at once: which polynomial is told by the exponent and the first two bits behind it.
+CAPSTAN_INLINE Floats tanh(Floats x) {
+  constexpr int kRest = 21, kFirst = (127 - 4) << 2;  // the bits that do not tell; what 2^-4 tells
+  const __m512 size = _mm512_min_ps(_mm512_set1_ps(15.999999f), _mm512_abs_ps(x.v));  // NaN stays
+  const __m512i told = _mm512_srli_epi32(_mm512_castps_si512(size), kRest);
+  const __m512i which = _mm512_max_epi32(_mm512_sub_epi32(told, _mm512_set1_epi32(kFirst)), _mm512_setzero_si512());
+  const auto looked_up = [which](int row) __attribute__((always_inline)) {
+    return _mm512_permutex2var_ps(_mm512_load_ps(kTanh[row]), which, _mm512_load_ps(kTanh[row] + 16));
+  };
+  const __m512 distance = _mm512_sub_ps(size, looked_up(0));
+  __m512 result = looked_up(7);
+  for (int row = 6; row > 0; --row) result = _mm512_fmadd_ps(result, distance, looked_up(row));
+  return with_sign_of(x, Floats(Batch<float>(result)));
+}
+
+#else
+
+CAPSTAN_INLINE Floats below_or_else(Floats size, Floats limit, Floats below, Floats other) {
+  return select(size < limit, below, other);
+}
+template <int N> CAPSTAN_INLINE Many<N> below_or_else(Many<N> size, Many<N> limit, Many<N> below, Many<N> other) {
+  return for_registers_of(
+      [](Floats a, Floats b, Floats c, Floats d) __attribute__((always_inline)) { return below_or_else(a, b, c, d); },
+      size, limit, below, other);
+}
+template <int N> CAPSTAN_INLINE Many<N> with_sign_of(Many<N> sign, Many<N> size) {
+  return for_registers_of(
+      [](Floats a, Floats b) __attribute__((always_inline)) { return with_sign_of(a, b); }, sign, size);
+}
+
 /// 1 - 2 / (e^2|x| + 1); near 0, where that would be the difference of equal numbers, by an odd polynomial.
 template <class V> CAPSTAN_INLINE V tanh_of(V x) {
   const V size = abs(x), part = reciprocal_of_one_more(exponential(limited(size + size, 0, 20)));  // beyond, it is 1
@@ -156,6 +175,8 @@ template <class V> CAPSTAN_INLINE V tanh_of(V x) {
 }
 CAPSTAN_INLINE Floats tanh(Floats x) { return tanh_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> tanh(Many<N> x) { return tanh_of(x); }
+
+#endif
 
 #endif
 

@@ -22,9 +22,10 @@ template <class T> struct SmallGemm {
   bool accumulate;
 };
 
-/// The only value of a line that may be other than zero, and its place.
+/// The only value of a line that may be other than zero, its place, and the line.
 template <class T> struct SingleTerm {
   std::int64_t place;
+  std::int32_t line;
   T value;
 };
 
@@ -278,10 +279,10 @@ template <class T> struct FloatKernels {
   // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if
   // `terms` is not null
   bool (*single_terms)(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms);
-  // row i of c = or += value i * row place i of b; true
-  bool (*take_terms)(const TermProduct<T>& p);
-  // row place i of c += value i * row i of b; whether those of b that c does not show are finite
-  bool (*give_terms)(const TermProduct<T>& p);
+  // row `line` of c = or += value * row `place` of b
+  void (*take_terms)(const TermProduct<T>& p);
+  // row `place` of c += value * row `line` of b; terms of a place follow one another, and are added up before
+  void (*give_terms)(const TermProduct<T>& p);
   std::int64_t lanes, panel;  // of a register; of the most columns that `offset_gemm` takes
   void (*offset_gemm)(const OffsetGemm<T>& g);
   // convolve.hpp; lines, results and gradients of tiles of m columns, 2 or 4, and their 6 products

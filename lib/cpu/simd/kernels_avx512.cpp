@@ -7,6 +7,7 @@
 // clang-format off
 #include "lib/cpu/simd/lanes.hpp"
 #include "lib/cpu/simd/group.hpp"
+#include "lib/cpu/simd/tanh_table.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"

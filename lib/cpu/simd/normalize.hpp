@@ -113,34 +113,61 @@ CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight
 
 // --- rows ---
 
-template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<T>& r) {
-  using L = Lanes<T>;
-  const L tail = norm_tail<T>(r.count);
+/// Rows that are gone over together, step by step: each step of a row waits for the one before it.
+constexpr std::int64_t kNormRows = 16, kNormBytes = 16 << 10;
+
+/// What a row is made of: (x - center) * factor + rest. The last is what rounding the mean took.
+template <class T> struct NormRule { T center, factor, rest; };
+
+/// The rules of rows that begin at x; writes their means, if there are any, and inverses.
+template <class T>
+CAPSTAN_INLINE void norm_rules(const NormRows<T>& r, std::int64_t begin, std::int64_t rows, NormRule<T>* rules) {
+  const Lanes<T> tail = norm_tail<T>(r.count);
   const double share = 1 / static_cast<double>(r.count);
   const bool centered = r.mean != nullptr;
-  for (std::int64_t row = 0; row < r.rows; ++row) {
-    const T* x = r.x + row * r.count;
-    T* out = r.out + row * r.count;
-    const T shift = centered ? norm_shift(sum(x, r.count) * share, x[0]) : T(0);
-    double first = 0, second = 0;
-    norm_add_distances(x, shift, tail, r.count, &first, &second);
-    if (!(second - second == 0)) spread(x, shift, r.count, &first, &second);  // squares that only double can hold
-    if (!centered) first = 0;
-    const double mean = static_cast<double>(shift) + first * share, squares = second - first * first * share;
+  const T* x = r.x + begin * r.count;
+  T shifts[kNormRows];
+  double first[kNormRows] = {}, second[kNormRows] = {};
+  for (std::int64_t i = 0; i < rows; ++i)
+    shifts[i] = centered ? norm_shift(sum(x + i * r.count, r.count) * share, x[i * r.count]) : T(0);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    norm_add_distances(x + i * r.count, shifts[i], tail, r.count, first + i, second + i);
+    if (!(second[i] - second[i] == 0))  // squares that only double can hold
+      spread(x + i * r.count, shifts[i], r.count, first + i, second + i);
+  }
+  for (std::int64_t i = 0; i < rows; ++i) {
+    if (!centered) first[i] = 0;
+    const double mean = static_cast<double>(shifts[i]) + first[i] * share;
+    const double squares = second[i] - first[i] * first[i] * share;
     const double inverse = 1 / kernels::sqrt((squares < 0 ? 0 : squares) * share + r.epsilon);
-    const T center = static_cast<T>(mean);
-    if (centered) r.mean[row] = center;
-    r.inverse[row] = static_cast<T>(inverse);
-    const L from(center), factor(static_cast<T>(inverse));
-    const L rest(static_cast<T>((static_cast<double>(center) - mean) * inverse));  // what rounding the mean took
-    norm_lanes<T>(
-        r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-          L y = fma(norm_load(x + i, width) - from, factor, rest);
-          if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
-          else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
-          else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
-          norm_store(y, out + i, width);
-        });
+    const T center = static_cast<T>(mean), factor = static_cast<T>(inverse);
+    rules[i] = {center, factor, static_cast<T>((static_cast<double>(center) - mean) * inverse)};
+    if (centered) r.mean[begin + i] = center;
+    r.inverse[begin + i] = factor;
+  }
+}
+
+template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<T>& r) {
+  using L = Lanes<T>;
+  const std::int64_t fitting = kNormBytes / (r.count * static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t together = fitting < 1 ? 1 : fitting < kNormRows ? fitting : kNormRows;
+  NormRule<T> rules[kNormRows];
+  for (std::int64_t begin = 0; begin < r.rows; begin += together) {
+    const std::int64_t rows = r.rows - begin < together ? r.rows - begin : together;
+    norm_rules(r, begin, rows, rules);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* x = r.x + (begin + row) * r.count;
+      T* out = r.out + (begin + row) * r.count;
+      const L from(rules[row].center), factor(rules[row].factor), rest(rules[row].rest);
+      norm_lanes<T>(
+          r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+            L y = fma(norm_load(x + i, width) - from, factor, rest);
+            if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
+            else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
+            else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
+            norm_store(y, out + i, width);
+          });
+    }
   }
 }
 

@@ -1,7 +1,4 @@
 // Products with lines of which at most one value is not zero. Included by kernels_*.cpp behind loops.hpp.
-//
-// As in any product, what is not finite in the other operand must reach all of the result. Of the rows of b that are
-// added to one of c that row tells; those of lines without a value are looked at.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -10,6 +7,10 @@ template <class T> CAPSTAN_INLINE std::uint64_t nonzero_bits(Lanes<T> x) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_NEQ_UQ);
   else return _mm512_cmp_pd_mask(x.v, _mm512_setzero_pd(), _CMP_NEQ_UQ);
+#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_NEQ_UQ)));
+  else return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(x.v, _mm256_setzero_pd(), _CMP_NEQ_UQ)));
 #else
   T values[Lanes<T>::size];
   x.store(values);
@@ -43,39 +44,54 @@ bool single_terms(const T* lines, std::int64_t step, std::int64_t count, std::in
       if (place >= 0 || (bits & (bits - 1)) != 0) return false;
       place = begin + __builtin_ctzll(bits);
     }
-    if (terms != nullptr) terms[line] = place < 0 ? SingleTerm<T>{0, T(0)} : SingleTerm<T>{place, values[place]};
+    const std::int64_t at = place < 0 ? 0 : place;
+    if (terms != nullptr) terms[line] = {at, static_cast<std::int32_t>(line), values[at]};
   }
   return true;
 }
 
-template <class T> bool take_terms(const TermProduct<T>& p) {
+template <class T> void take_terms(const TermProduct<T>& p) {
   using L = Lanes<T>;
-  for (std::int64_t line = 0; line < p.count; ++line) {
-    const L value(p.terms[line].value);
-    const T* from = p.b + p.terms[line].place * p.b_row;
-    T* to = p.c + line * p.c_row;
+  for (const SingleTerm<T>* term = p.terms; term != p.terms + p.count; ++term) {
+    const L value(term->value);
+    const T* from = p.b + term->place * p.b_row;
+    T* to = p.c + term->line * p.c_row;
     for_columns<T>(
         p.width, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L term = fma(value, load_part(from + j, count), L(0));
-          store_part(p.accumulate ? load_part(to + j, count) + term : term, to + j, count);
+          const L product = fma(value, load_part(from + j, count), L(0));
+          store_part(p.accumulate ? load_part(to + j, count) + product : product, to + j, count);
         });
   }
-  return true;
 }
 
-template <class T> bool give_terms(const TermProduct<T>& p) {
+/// `Registers` columns of registers from j on, for the terms [first, last), which are of one place.
+template <int Registers, class T, class Count>
+CAPSTAN_INLINE void give_columns(const TermProduct<T>& p, const SingleTerm<T>* first, const SingleTerm<T>* last,
+                                 std::int64_t j, Count count) {
   using L = Lanes<T>;
-  for (std::int64_t line = 0; line < p.count; ++line) {
-    const T* from = p.b + line * p.b_row;
-    T* to = p.c + p.terms[line].place * p.c_row;
-    if (p.terms[line].value == T(0) && any_bad(from, p.width, true)) return false;
-    const L value(p.terms[line].value);
-    for_columns<T>(
-        p.width, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          store_part(fma(value, load_part(from + j, count), load_part(to + j, count)), to + j, count);
-        });
+  L sums[Registers];
+  for (L& sum : sums) sum = L(0);
+  T* to = p.c + first->place * p.c_row + j;
+  for (const SingleTerm<T>* term = first; term != last; ++term) {
+    const L value(term->value);
+    const T* from = p.b + term->line * p.b_row + j;
+    for (int r = 0; r < Registers; ++r) sums[r] = fma(value, load_part(from + r * L::size, count), sums[r]);
   }
-  return true;
+  for (int r = 0; r < Registers; ++r) store_part(load_part(to + r * L::size, count) + sums[r], to + r * L::size, count);
+}
+
+template <class T> void give_terms(const TermProduct<T>& p) {
+  constexpr int kRegisters = 8;
+  constexpr std::int64_t kWide = kRegisters * Lanes<T>::size;
+  const SingleTerm<T>* const end = p.terms + p.count;
+  for (const SingleTerm<T>*first = p.terms, *last = first; first != end; first = last) {
+    while (last != end && last->place == first->place) ++last;
+    std::int64_t j = 0;
+    for (; j + kWide <= p.width; j += kWide) give_columns<kRegisters>(p, first, last, j, Whole());
+    for_columns<T>(
+        p.width - j, [&](std::int64_t i, auto count)
+                         __attribute__((always_inline)) { give_columns<1>(p, first, last, j + i, count); });
+  }
 }
 
 }  // namespace
