@@ -196,6 +196,9 @@ const Special special_rows[] = {
     {"sinh", -kInfinity, -kInfinity},
     {"tan", -0.0, -0.0},
     {"tan", -kInfinity, kNaN},
+    {"tanh", -0.0, -0.0},
+    {"tanh", kInfinity, 1.0},
+    {"tanh", -kInfinity, -1.0},
     {"trunc", -0.5, -0.0},
     {"trunc", -2.75, -2.0},
 };

@@ -298,6 +298,28 @@ TEST_CASE("optimizers give the same for any number of threads", "[optim][threads
   }
 }
 
+TEST_CASE("parameters that share a step are stepped as each alone", "[optim][threads]") {
+  const std::vector<std::int64_t> sizes = {0, 3, 4096, 0, 20000, 5, 4097, 1, 12288, 0};
+  for (const Row& row : rows())
+    for (const int count : {1, 2, 5}) {
+      INFO(row.name << " with " << count << " threads");
+      const ThreadCount threads_to_use(count);
+      Tensors all, gradients;
+      for (std::size_t i = 0; i < sizes.size(); ++i) {
+        const DType type = i % 3 == 2 ? DType::bfloat16 : DType::float32;
+        all.push_back(random_in(-1, 1, {sizes[i]}, DType::float32, 7 + i).to(type).copy());
+        gradients.push_back(gradient_of_step(1, {sizes[i]}, DType::float32).to(type));
+      }
+      Tensors alone;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        alone.push_back(all[i].copy());
+        row.make.first({alone[i]})->apply(Tensors{gradients[i]});
+      }
+      row.make.first(all)->apply(gradients);
+      for (std::size_t i = 0; i < all.size(); ++i) CHECK(same(all[i], alone[i]));
+    }
+}
+
 TEST_CASE("16-bit parameters are computed with in float32 and rounded once", "[optim]") {
   for (const Row& row : rows())
     for (const DType half : {DType::bfloat16, DType::float16}) {

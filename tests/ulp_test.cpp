@@ -100,7 +100,7 @@ const std::vector<Unary> unary_rows = {
     {"sqrt", [](Real x) { return std::sqrt(x); }, {{0, 4}}},
     {"square", [](Real x) { return x * x; }, {{-4, 4}}},
     {"tan", [](Real x) { return std::tan(x); }, {{-10, 10}, {-2e6, 2e6}}, {1.5707963267948966, 3.141592653589793, 1e6}},
-    {"tanh", [](Real x) { return std::tanh(x); }, {{-1, 1}, {-20, 20}}, {0.625}},
+    {"tanh", [](Real x) { return std::tanh(x); }, {{-1, 1}, {-20, 20}}, {0.0625, 0.078125, 0.625, 8, 10, 16}},
     {"tanh_shrink", &reference::tanh_shrink, {{-2, 2}, {-0.1, 0.1}, {-20, 20}}, {1.5}},
     {"trunc", [](Real x) { return std::trunc(x); }, {{-5, 5}}, {1, 2.5}},
 };

@@ -20,7 +20,6 @@
 // Of OpenBLAS, if it is there and has threads of its own.
 extern "C" {
 [[gnu::weak]] int openblas_get_num_threads();
-[[gnu::weak]] int openblas_get_parallel();  // 1: threads of its own
 [[gnu::weak]] int blas_thread_shutdown_();
 }
 
@@ -167,7 +166,6 @@ PoolHolder& holder() {
 void end_idle_threads() noexcept {
   struct stat tasks;
   if (blas_thread_shutdown_ == nullptr || openblas_get_num_threads == nullptr) return;
-  if (openblas_get_parallel == nullptr || openblas_get_parallel() != 1) return;
   if (stat("/proc/self/task", &tasks) != 0) return;
   const int count = static_cast<int>(tasks.st_nlink) - 2;  // a folder each
   if (count > 1 && count == openblas_get_num_threads()) blas_thread_shutdown_();

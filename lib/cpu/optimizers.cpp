@@ -105,11 +105,17 @@ void for_rows(const TensorImpl& p, const TensorImpl& indices, const TensorImpl& 
   });
 }
 
+/// Room for the sums of squares that lamb needs, two for each block, so that threads cannot matter.
+std::vector<double> room_for_norms(std::int64_t count) {
+  return std::vector<double>(2 * static_cast<std::size_t>(blocks_of(count)));
+}
+
 /// The second half of lamb's step: the parameter goes as far as it is long, in relation to the direction.
 template <class P>
-void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers) {
+void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers, std::vector<double>& squares) {
   using T = Computed<P>;
-  std::vector<double> squares(2 * static_cast<std::size_t>(blocks_of(count)));  // of blocks: threads cannot matter
+  const std::int64_t sums = 2 * blocks_of(count);
+  std::fill_n(squares.begin(), sums, 0.0);
   const FloatKernels<T>& fast = simd().of<T>();
   base::parallel_for(blocks_of(count), kExpensiveGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; ++block) {
@@ -121,7 +127,7 @@ void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers
     }
   });
   double parameter = 0, direction = 0;
-  for (std::size_t i = 0; i < squares.size(); i += 2) parameter += squares[i], direction += squares[i + 1];
+  for (auto sum = squares.begin(); sum != squares.begin() + sums; sum += 2) parameter += sum[0], direction += sum[1];
   if (parameter > 0 && direction > 0) numbers.rate *= std::sqrt(parameter) / std::sqrt(direction);
   for_blocks(count, [&](std::int64_t begin, std::int64_t size) {
     x.in_parts(begin, size, true, [&](T* p, std::int64_t at, std::int64_t part) {
@@ -134,10 +140,16 @@ void finish_lamb(const Elements<P>& x, std::int64_t count, UpdateNumbers numbers
 
 void optimizer_steps(const core::OptimizerStep* steps, std::size_t count) {
   const core::OptimizerStep* const last = steps + count;
-  std::int64_t blocks = 0;
-  for (const core::OptimizerStep* step = steps; step != last; ++step) blocks += blocks_of(step->p.numel());
-  // the blocks of all parameters, one after the other: small ones are shared, too
-  base::parallel_for(blocks, kExpensiveGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
+  std::int64_t blocks = 0, elements = 0, largest_lamb = 0;
+  for (const core::OptimizerStep* step = steps; step != last; ++step) {
+    blocks += blocks_of(step->p.numel());
+    elements += step->p.numel();
+    if (step->rule == UpdateRule::lamb) largest_lamb = std::max(largest_lamb, step->p.numel());
+  }
+  std::vector<double> squares = room_for_norms(largest_lamb);  // what can fail does so before anything changes
+  // the blocks of all parameters, one after the other: those of small ones are shared, too, if together they are worth it
+  const std::int64_t grain = elements < kExpensiveGrain ? std::max(blocks, std::int64_t{1}) : kExpensiveGrain / kBlock;
+  base::parallel_for(blocks, grain, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t before = 0;
     for (const core::OptimizerStep* step = steps; before < end; ++step) {
       const std::int64_t size = step->p.numel(), at = std::max(begin - before, std::int64_t{0}) * kBlock;
@@ -145,8 +157,8 @@ void optimizer_steps(const core::OptimizerStep* steps, std::size_t count) {
       before += blocks_of(size);
       if (at >= to) continue;
       core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
-        const Elements<P> elements(step->p, step->first, step->second, step->third);
-        elements.step(step->rule, at, step->g.as<P>() + at, to - at, step->numbers);
+        const Elements<P> some(step->p, step->first, step->second, step->third);
+        some.step(step->rule, at, step->g.as<P>() + at, to - at, step->numbers);
       });
     }
   });
@@ -154,7 +166,7 @@ void optimizer_steps(const core::OptimizerStep* steps, std::size_t count) {
     if (step->rule != UpdateRule::lamb) continue;
     core::visit_real(step->p.dtype, [&]<class P>(core::Type<P>) {
       const std::int64_t size = step->p.numel();
-      finish_lamb(Elements<P>(step->p, step->first, step->second, step->third), size, step->numbers);
+      finish_lamb(Elements<P>(step->p, step->first, step->second, step->third), size, step->numbers, squares);
     });
   }
 }
@@ -163,10 +175,11 @@ void optimizer_rows(UpdateRule rule, TensorImpl& p, const TensorImpl& indices, c
                     TensorImpl* first, TensorImpl* second, TensorImpl* third, const UpdateNumbers& numbers,
                     bool touched) {
   core::visit_real(p.dtype, [&]<class P>(core::Type<P>) {
+    std::vector<double> squares = room_for_norms(rule == UpdateRule::lamb ? p.numel() : 0);
     const Elements<P> elements(p, first, second, third);
     for_rows<P>(p, indices, values, touched,
                 [&](std::int64_t at, const P* g, std::int64_t count) { elements.step(rule, at, g, count, numbers); });
-    if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers);
+    if (rule == UpdateRule::lamb) finish_lamb(elements, p.numel(), numbers, squares);
   });
 }
 

@@ -129,7 +129,8 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
 template <class T>
 bool is_zero(const T* state, std::int64_t count) {
   SingleTerm<T> term;
-  return !base::in_real_time() && simd().of<T>().single_terms(state, count, 1, count, &term) && term.value == T(0);
+  return count > 0 && !base::in_real_time() && simd().of<T>().single_terms(state, count, 1, count, &term) &&
+         term.value == T(0);
 }
 
 /// Whether the lines of [batch, time, width] are those of a schedule without lengths: nothing need be gathered.

@@ -1,8 +1,8 @@
 // exp, sigmoid and tanh of float32, of one register or of a group. Included by kernels_*.cpp behind group.hpp.
 //
-// All three begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the
-// nearest multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of
-// Newton's.
+// They begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the nearest
+// multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of Newton's. With
+// AVX-512, tanh looks up polynomials instead.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 

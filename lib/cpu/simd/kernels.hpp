@@ -271,9 +271,9 @@ template <class T> struct FloatKernels {
   void (*scaled_exp)(const T* x, T shift, T scale, T* out, std::int64_t count);
   /// to[i * to_row + j] = from[j * from_row + i] for i and j below 16
   void (*transpose_tile)(const T* from, std::int64_t from_row, T* to, std::int64_t to_row);
-  /// to [count, width] = the rows that begin at from[offsets[i]]
   /// Whether a value is NaN, or with `infinite` also whether one is infinite.
   bool (*any_bad)(const T* x, std::int64_t count, bool infinite);
+  /// to [count, width] = the rows that begin at from[offsets[i]]
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
   // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if

@@ -113,7 +113,7 @@ CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight
 
 // --- rows ---
 
-/// Rows that are gone over together, step by step: each step of a row waits for the one before it.
+/// Rows that are gone over together, from the first-level cache: each step of a row waits for the one before.
 constexpr std::int64_t kNormRows = 16, kNormBytes = 16 << 10;
 
 /// What a row is made of: (x - center) * factor + rest. The last is what rounding the mean took.
