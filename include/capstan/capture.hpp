@@ -54,13 +54,11 @@ bool capturing() noexcept;
 /// cannot be captured. Does nothing if none is.
 void at_replay(Callback<void()> again, Callback<void()> undo);
 
-inline void list_results(std::vector<Tensor>& all, const Tensor& x) { all.push_back(x); }
-inline void list_results(std::vector<Tensor>& all, const std::vector<Tensor>& x) {
-  all.insert(all.end(), x.begin(), x.end());
-}
+void list_results(std::vector<Tensor>& all, const Tensor& x);
+void list_results(std::vector<Tensor>& all, const std::vector<Tensor>& x);
 template <std::size_t N>
 void list_results(std::vector<Tensor>& all, const std::array<Tensor, N>& x) {
-  all.insert(all.end(), x.begin(), x.end());
+  for (const Tensor& each : x) list_results(all, each);
 }
 template <class... T>
 void list_results(std::vector<Tensor>& all, const std::tuple<T...>& x) {

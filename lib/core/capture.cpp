@@ -79,6 +79,9 @@ std::int64_t CapturedStep::kernels() const noexcept {
 }
 
 bool capturing() noexcept { return core::capturing() != nullptr; }
+void list_results(std::vector<Tensor>& all, const Tensor& x) { all.push_back(x); }
+void list_results(std::vector<Tensor>& all, const std::vector<Tensor>& x) { all.insert(all.end(), x.begin(), x.end()); }
+
 void at_replay(Callback<void()> again, Callback<void()> undo) {
   if (core::Capturing* step = core::capturing()) step->at_replay(std::move(again), std::move(undo));
 }

@@ -124,7 +124,7 @@ constexpr bool fields_are_tensors() {
     if constexpr (count == 0 || count > nn::detail::kMaxFields) return false;
     else if constexpr (!takes_tensors<T>(std::make_index_sequence<count>{})) return false;
     else
-      return []<class... F>(const std::tuple<F&...>*) {
+      return []<class I, class... F>(const nn::detail::FieldRefs<I, F...>*) {
         return (std::is_same_v<std::remove_const_t<F>, Tensor> && ...);
       }(static_cast<decltype(nn::detail::tie_fields(std::declval<T&>()))*>(nullptr));
   } else {
@@ -204,7 +204,7 @@ typename Batching<T>::type batch_of(std::size_t count, const Joining& joining, c
   } else if constexpr (kIsRecord<T>) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return T{batch_of<Tensor>(count, joining, [&](std::size_t i) -> const Tensor& {
-        return std::get<I>(nn::detail::tie_fields(part(i)));
+        return nn::detail::field_of<I>(nn::detail::tie_fields(part(i)));
       })...};
     }
     (std::make_index_sequence<nn::detail::field_count<T>()>{});
@@ -229,7 +229,7 @@ void for_each_tensor(T& value, const F& f) {
   else if constexpr (kIsPair<T> || kIsTuple<T>)
     std::apply([&](auto&... parts) { (for_each_tensor(parts, f), ...); }, value);
   else if constexpr (kIsRecord<T>)
-    std::apply([&](auto&... parts) { (for_each_tensor(parts, f), ...); }, nn::detail::tie_fields(value));
+    nn::detail::with_fields(nn::detail::tie_fields(value), [&](auto&... parts) { (for_each_tensor(parts, f), ...); });
   else if constexpr (requires {
                        value.push_back(*value.begin());
                        requires std::is_class_v<typename T::value_type>;

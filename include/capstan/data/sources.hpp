@@ -24,7 +24,8 @@ Tensor row(const Tensor& tensor, std::int64_t i);
 
 template <class Record>
 Record row_of(const Record& record, std::int64_t i) {
-  return std::apply([&](const auto&... tensors) { return Record{row(tensors, i)...}; }, nn::detail::tie_fields(record));
+  return nn::detail::with_fields(nn::detail::tie_fields(record),
+                                 [&](const auto&... tensors) { return Record{row(tensors, i)...}; });
 }
 }  // namespace detail
 

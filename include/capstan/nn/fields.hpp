@@ -18,14 +18,39 @@
 #include <capstan/tensor.hpp>
 
 /// Lists the fields of a model that is no aggregate. Put it anywhere in the class.
-#define CAPSTAN_FIELDS(...)                                                        \
-  static constexpr std::string_view capstan_field_names() { return #__VA_ARGS__; } \
-  auto capstan_fields() { return std::tie(__VA_ARGS__); }                          \
-  auto capstan_fields() const { return std::tie(__VA_ARGS__); }                    \
+#define CAPSTAN_FIELDS(...)                                                            \
+  static constexpr std::string_view capstan_field_names() { return #__VA_ARGS__; }     \
+  auto capstan_fields() { return ::capstan::nn::detail::refer_to(__VA_ARGS__); }       \
+  auto capstan_fields() const { return ::capstan::nn::detail::refer_to(__VA_ARGS__); } \
   static_assert(true)
 
 namespace capstan CAPSTAN_PUBLIC {
 namespace nn::detail {
+
+/// References to fields, in their order: what std::tie gives, of which a compiler needs a tenth of the time, and
+/// `capstan.hpp` has many.
+template <std::size_t I, class T>
+struct FieldRef {
+  T& field;
+};
+template <class Indices, class... T>
+struct FieldRefs;
+template <std::size_t... I, class... T>
+struct FieldRefs<std::index_sequence<I...>, T...> : FieldRef<I, T>... {};
+
+template <class... T>
+constexpr auto refer_to(T&... fields) {
+  return FieldRefs<std::index_sequence_for<T...>, T...>{{fields}...};
+}
+template <std::size_t I, class T>
+constexpr T& field_of(const FieldRef<I, T>& fields) {
+  return fields.field;
+}
+/// What `use` returns for (fields...).
+template <std::size_t... I, class... T, class Use>
+decltype(auto) with_fields(const FieldRefs<std::index_sequence<I...>, T...>& fields, Use&& use) {
+  return use(field_of<I>(fields)...);
+}
 
 inline constexpr std::size_t kMaxFields = 24;
 
@@ -45,37 +70,37 @@ constexpr std::size_t field_count() {
   else return field_count<T, N - 1>();
 }
 
-/// All fields of an aggregate as a tuple of references.
+/// References to all fields of an aggregate.
 template <class T>
 constexpr auto tie_fields(T& object) {
   constexpr std::size_t n = field_count<std::remove_const_t<T>>();
   static_assert(n <= kMaxFields, "capstan: a model with more than 24 fields must list them with CAPSTAN_FIELDS");
   // clang-format off
-  if constexpr (n == 0) return std::tuple<>();
-  else if constexpr (n == 1) { auto& [f0] = object; return std::tie(f0); }
-  else if constexpr (n == 2) { auto& [f0, f1] = object; return std::tie(f0, f1); }
-  else if constexpr (n == 3) { auto& [f0, f1, f2] = object; return std::tie(f0, f1, f2); }
-  else if constexpr (n == 4) { auto& [f0, f1, f2, f3] = object; return std::tie(f0, f1, f2, f3); }
-  else if constexpr (n == 5) { auto& [f0, f1, f2, f3, f4] = object; return std::tie(f0, f1, f2, f3, f4); }
-  else if constexpr (n == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return std::tie(f0, f1, f2, f3, f4, f5); }
-  else if constexpr (n == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6); }
-  else if constexpr (n == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7); }
-  else if constexpr (n == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
-  else if constexpr (n == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
-  else if constexpr (n == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
-  else if constexpr (n == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
-  else if constexpr (n == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
-  else if constexpr (n == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
-  else if constexpr (n == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
-  else if constexpr (n == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
-  else if constexpr (n == 17) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16); }
-  else if constexpr (n == 18) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17); }
-  else if constexpr (n == 19) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18); }
-  else if constexpr (n == 20) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19); }
-  else if constexpr (n == 21) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20); }
-  else if constexpr (n == 22) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21); }
-  else if constexpr (n == 23) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22); }
-  else if constexpr (n == 24) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23] = object; return std::tie(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23); }
+  if constexpr (n == 0) return refer_to();
+  else if constexpr (n == 1) { auto& [f0] = object; return refer_to(f0); }
+  else if constexpr (n == 2) { auto& [f0, f1] = object; return refer_to(f0, f1); }
+  else if constexpr (n == 3) { auto& [f0, f1, f2] = object; return refer_to(f0, f1, f2); }
+  else if constexpr (n == 4) { auto& [f0, f1, f2, f3] = object; return refer_to(f0, f1, f2, f3); }
+  else if constexpr (n == 5) { auto& [f0, f1, f2, f3, f4] = object; return refer_to(f0, f1, f2, f3, f4); }
+  else if constexpr (n == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return refer_to(f0, f1, f2, f3, f4, f5); }
+  else if constexpr (n == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6); }
+  else if constexpr (n == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7); }
+  else if constexpr (n == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
+  else if constexpr (n == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
+  else if constexpr (n == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
+  else if constexpr (n == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
+  else if constexpr (n == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
+  else if constexpr (n == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
+  else if constexpr (n == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
+  else if constexpr (n == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
+  else if constexpr (n == 17) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16); }
+  else if constexpr (n == 18) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17); }
+  else if constexpr (n == 19) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18); }
+  else if constexpr (n == 20) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19); }
+  else if constexpr (n == 21) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20); }
+  else if constexpr (n == 22) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21); }
+  else if constexpr (n == 23) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22); }
+  else if constexpr (n == 24) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23); }
   // clang-format on
 }
 
@@ -97,7 +122,7 @@ consteval std::string_view field_name() {
 }
 template <class T, std::size_t I>
 consteval auto field_address() {
-  return &std::get<I>(tie_fields(phantom<T>.value));
+  return &field_of<I>(tie_fields(phantom<T>.value));
 }
 
 /// One name of the list that CAPSTAN_FIELDS keeps as text: "conv, norm".
@@ -243,11 +268,10 @@ void for_each_field(T& object, F&& use) {
   } else if constexpr (IsList<T>) {
     for_each_field(object.capstan_parts(), use);
   } else if constexpr (ListsFields<T>) {
-    auto fields = object.capstan_fields();
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (use(listed_name(Plain::capstan_field_names(), I), std::get<I>(fields)), ...);
-    }
-    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
+    with_fields(object.capstan_fields(), [&](auto&... fields) {
+      std::size_t i = 0;
+      (use(listed_name(Plain::capstan_field_names(), i++), fields), ...);
+    });
   } else if constexpr (PointsToOne<T>) {
     if (static_cast<bool>(object)) use(std::string_view(), *object);
   } else if constexpr (RefersToOne<T>) {
@@ -271,11 +295,11 @@ void for_each_field(T& object, F&& use) {
     static_assert(field_count<Plain>() > 0 || std::is_empty_v<Plain>,
                   "capstan: the fields of this struct cannot be counted, for example because one is a reference; list "
                   "them with CAPSTAN_FIELDS");
-    auto fields = tie_fields(object);
+    const auto fields = tie_fields(object);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (use(field_name<field_address<Plain, I>()>(), std::get<I>(fields)), ...);
+      (use(field_name<field_address<Plain, I>()>(), field_of<I>(fields)), ...);
     }
-    (std::make_index_sequence<std::tuple_size_v<decltype(fields)>>{});
+    (std::make_index_sequence<field_count<Plain>()>{});
   }
 }
 
