@@ -27,7 +27,7 @@ void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const 
   const Where where = r.where();
   TensorImpl* sum = r.accumulator(input);
   if (sum != nullptr && a.rank() == 2 && b.rank() == 2)
-    backend_of(*sum, where).matmul(*a.impl(), *b.impl(), *sum, true);
+    backend_of(*sum, where).matmul(*a.impl(), *b.impl(), nullptr, *sum, true);
   else r.give(input, autograd::sum_to(matmul(a, b, where), shape, where));
 }
 
@@ -59,7 +59,7 @@ Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
   const Shape batch = autograd::broadcast_leading("matmul", a, b, where);
   const Shape shape = autograd::with_sizes(batch, 0, {a.shape[ra - 2], b.shape[rb - 1]}, where);
   Tensor out = autograd::result_like(a, shape, a.dtype, where);
-  backend_of(a, where).matmul(a, b, *out.impl(), false);
+  backend_of(a, where).matmul(a, b, nullptr, *out.impl(), false);
   record("matmul", where, &matmul_replay, {&x, &y}, {&out}, {&x, &y});
   return out;
 }
@@ -81,10 +81,11 @@ void check_product(const char* op, const TensorImpl& a, const TensorImpl& b, Whe
 
 /// c, broadcast, plus a @ b: matrices of one type.
 Tensor product_added(const char* op, const Tensor& c, const Tensor& a, const Tensor& b, Where where) {
-  const TensorImpl &x = *a.impl(), &y = *b.impl();
+  const TensorImpl &x = *a.impl(), &y = *b.impl(), &z = *c.impl();
   Tensor out = autograd::result_like(x, Shape({x.shape[0], y.shape[1]}, where), x.dtype, where);
-  backend_of(x, where).copy(*c.impl(), *out.impl());
-  backend_of(x, where).matmul(x, y, *out.impl(), true);
+  const bool is_bias = z.rank() == 1 && z.shape[0] == y.shape[1] && z.contiguous;
+  if (!is_bias) backend_of(x, where).copy(z, *out.impl());
+  backend_of(x, where).matmul(x, y, is_bias ? &z : nullptr, *out.impl(), !is_bias);
   record(
       op, where,
       [](Replay& r) {

@@ -79,8 +79,12 @@ bool all_aligned(const ProductPlan& plan, const TensorImpl& x, const TensorImpl&
 
 }  // namespace
 
-void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate) {
+void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, TensorImpl& out, bool accumulate) {
   if (out.numel() == 0) return;
+  if (bias != nullptr) {
+    copy(*bias, out);
+    accumulate = true;
+  }
   if (a.shape[a.rank() - 1] == 0) {
     if (!accumulate) fill(out, 0);
     return;

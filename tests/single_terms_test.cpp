@@ -49,7 +49,18 @@ std::int64_t nans_of(const Tensor& x) {
   return std::count_if(list.begin(), list.end(), [](double value) { return std::isnan(value); });
 }
 
+/// With a bias, too, that stands for itself, and one that does not.
+void check_linear(const Tensor& a, const Tensor& b) {
+  const Tensor bias = quarters({b.size(1)}, a.dtype()) - 3;
+  const Tensor c = broadcast_to(bias, {a.size(0), b.size(1)}).copy();
+  const Tensor expected = from_doubles(by_hand(a, b, &c), c.shape(), a.dtype());
+  CHECK(same(linear(a, b, bias), expected));
+  CHECK(same(linear(a, b, strided(reshape(bias, {1, b.size(1)}))[0]), expected));
+  CHECK(same(addmm(bias, a, b), expected));
+}
+
 void check_product(const Tensor& a, const Tensor& b) {
+  check_linear(a, b);
   const Tensor c = quarters({a.size(0), b.size(1)}, a.dtype());
   CHECK(same(matmul(a, b), from_doubles(by_hand(a, b), c.shape(), a.dtype())));
   CHECK(same(addmm(c, a, b), from_doubles(by_hand(a, b, &c), c.shape(), a.dtype())));
@@ -91,11 +102,16 @@ TEST_CASE("nothing finite is left where a product has zeros against what is not"
         list[static_cast<std::size_t>((used ? taken : unused) * 32 + 5)] = bad;
         const Tensor b = from_doubles(list, {rows, 32}, DType::float32), left = turned ? transpose(a) : a;
         const Tensor c = quarters({left.size(0), 32}, DType::float32);
-        for (const Tensor& product : {matmul(left, b), addmm(c, left, b)}) {
+        for (const Tensor& product : {matmul(left, b), addmm(c, left, b), linear(left, b, c[0])}) {
           CHECK(finite_of(narrow(product, 1, 5, 1)) == 0);
           CHECK(finite_of(narrow(product, 1, 6, 26)) == product.size(0) * 26);
         }
       }
+  const Tensor a = single_values(300, 8, DType::float32, some_zero), b = quarters({8, 32}, DType::float32);
+  Tensor bias = quarters({32}, DType::float32);
+  bias[7].assign(full({}, kNaN));
+  CHECK(finite_of(linear(a, b, bias)) == 300 * 31);
+  CHECK(finite_of(linear(transpose(a), quarters({300, 32}, DType::float32), bias)) == 8 * 31);
   const Tensor infinite = single_values(8, 8, DType::float32, [](std::int64_t) { return kInfinity; });
   CHECK(same(matmul(infinite, ones({8, 16})), full({8, 16}, kInfinity)));
   CHECK(nans_of(matmul(infinite, zeros({8, 16}))) == 8 * 16);
@@ -120,6 +136,28 @@ TEST_CASE("long sums of single terms are made of short ones", "[linalg]") {
   // more rows than lines in a block, each with few
   const Tensor wide = single_values(1500, 900, DType::float32, some_zero);
   check_product(transpose(wide), quarters({1500, 48}, DType::float32));
+}
+
+TEST_CASE("a bias begins the sums of products of all sizes", "[linalg][threads]") {
+  struct Sizes {
+    std::int64_t m, n, k;
+  };
+  for (const int count : {1, 2, 3}) {
+    const ThreadCount threads(count);
+    for (const auto [m, n, k] : {Sizes{1, 5, 7},
+                                 {7, 64, 600},
+                                 {50, 30, 20},
+                                 {96, 200, 700},
+                                 {130, 330, 1030},
+                                 {25, 3000, 64},
+                                 {600, 40, 300},
+                                 {3, 4, 0}}) {
+      INFO(m << " x " << k << " x " << n << ", " << count << " threads");
+      check_linear(quarters({m, k}, DType::float32), quarters({k, n}, DType::float32));
+      check_linear(transpose(quarters({k, m}, DType::float32)), transpose(quarters({n, k}, DType::float32)));
+      check_linear(transpose(quarters({k, m}, DType::float64)), quarters({k, n}, DType::float64));
+    }
+  }
 }
 
 TEST_CASE("products of single terms do not depend on the number of threads", "[linalg][threads]") {
@@ -220,7 +258,9 @@ TEST_CASE("a first step whose gradient is not finite reaches the weights of stat
 TEST_CASE("what is not finite in weights of letters that do not occur reaches all outputs", "[recurrent]") {
   RecurrentUse use{.batch = 30, .time = 4, .inputs = 27, .hidden = 20};
   std::vector<Tensor> operands = recurrent_operands(use);
-  operands[0] = reshape(single_values(120, 27, use.dtype, [](std::int64_t) { return 1.0; }), {30, 4, 27});
+  std::vector<double> letters(120 * 27);
+  for (std::size_t line = 0; line < 120; ++line) letters[line * 27 + 1 + line % 26] = 1;  // all but the first
+  operands[0] = from_doubles(letters, {30, 4, 27}, use.dtype);
   for (const std::size_t weight : {3u, 4u}) {  // wx, of which a row takes one letter; wh, and h is zero at first
     std::vector<Tensor> bad = operands;
     bad[1] = zeros_like(bad[1]);

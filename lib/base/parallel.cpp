@@ -39,12 +39,13 @@ constexpr int kSpinsBeforeSleep = 10000;       // some 150 us: longer than the p
 constexpr std::int64_t kPiecesPerThread = 32;  // so that the last ones are small
 
 /// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not
-/// begun: one that wakes late finds nothing left.
+/// begun: one that wakes late finds nothing left. Each thread begins with a share of its own, the same part of every
+/// loop, since that is what its caches hold, and then takes what others have left.
 class Pool {
  public:
-  explicit Pool(int workers) {
+  explicit Pool(int workers) : shares_used_(std::min(workers + 1, kShares)) {
     try {
-      for (int i = 0; i < workers; ++i) workers_.emplace_back([this] { work(); });
+      for (int i = 1; i <= workers; ++i) workers_.emplace_back([this, i] { work(i % shares_used_); });
     } catch (...) {  // the system has no more threads: go on with those there are
     }
   }
@@ -55,17 +56,25 @@ class Pool {
   }
 
   void run(std::int64_t count, std::uint32_t pieces, RangeFunction body, void* context) noexcept {
-    const std::uint64_t generation = (ticket_.load(std::memory_order_relaxed) >> 32) + 1;
+    ++generation_;
+    const std::uint64_t opened = std::uint64_t{generation_} << 32;
     // closed first: nobody can claim a piece, of this loop or the last, while the fields change
-    ticket_.store((generation << 32) - 1, std::memory_order_seq_cst);
+    for (int i = 0; i < shares_used_; ++i) shares_[i].ticket.store(opened - 1, std::memory_order_relaxed);
     run_ = body;
     context_ = context;
     count_ = count;
     pieces_ = pieces;
     done_.store(0, std::memory_order_relaxed);
-    ticket_.store(generation << 32, std::memory_order_seq_cst);
+    for (int i = shares_used_ - 1; i >= 0; --i) {  // the first one last, since workers look at that
+      const auto first = [&](int share) {
+        return static_cast<std::uint32_t>(std::uint64_t{pieces} * static_cast<unsigned>(share) /
+                                          static_cast<unsigned>(shares_used_));
+      };
+      shares_[i].end.store(first(i + 1), std::memory_order_release);
+      shares_[i].ticket.store(opened + first(i), i > 0 ? std::memory_order_release : std::memory_order_seq_cst);
+    }
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
-    claim_pieces(static_cast<std::uint32_t>(generation));
+    claim_pieces(0, generation_);
     while (done_.load(std::memory_order_acquire) != pieces) relax();
   }
 
@@ -77,29 +86,44 @@ class Pool {
     signal_.notify_all();
   }
 
-  // The ticket holds the loop's generation and the next piece, so that a late worker cannot claim from a newer loop,
-  // and what it reads after a claim cannot change before it reports the piece done.
-  void claim_pieces(std::uint32_t generation) noexcept {
-    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  /// Pieces [.., end) of a loop. The ticket holds the loop's generation and the next piece, so that a late worker cannot
+  /// claim from a newer loop, and what it reads after a claim cannot change before it reports the piece done.
+  struct alignas(64) Share {
+    std::atomic<std::uint64_t> ticket{0};
+    std::atomic<std::uint32_t> end{0};
+  };
+
+  void claim_pieces(int own, std::uint32_t generation) noexcept {
+    for (int i = 0; i < shares_used_; ++i) claim_from(shares_[(own + i) % shares_used_], generation);
+  }
+  void claim_from(Share& share, std::uint32_t generation) noexcept {
+    std::uint64_t ticket = share.ticket.load(std::memory_order_acquire);
     while (static_cast<std::uint32_t>(ticket >> 32) == generation) {
       const auto piece = static_cast<std::uint32_t>(ticket);
-      if (piece >= pieces_.load(std::memory_order_relaxed)) return;
-      if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-      const std::int64_t pieces = pieces_.load(std::memory_order_relaxed);
-      run_(context_, count_ * piece / pieces, count_ * (piece + std::int64_t{1}) / pieces);
+      if (piece >= share.end.load(std::memory_order_acquire)) return;
+      if (!share.ticket.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
+      run_(context_, count_ * piece / pieces_, count_ * (piece + std::int64_t{1}) / pieces_);
       done_.fetch_add(1, std::memory_order_release);
-      ticket = ticket_.load(std::memory_order_acquire);
+      ticket = share.ticket.load(std::memory_order_acquire);
     }
   }
 
-  void work() noexcept;
+  void work(int own) noexcept;
+  /// The loop that is open, or was the last one.
+  std::uint32_t current(std::memory_order order) const noexcept {
+    return static_cast<std::uint32_t>(shares_[0].ticket.load(order) >> 32);
+  }
 
+  static constexpr int kShares = 64;
+
+  int shares_used_;
   std::vector<std::thread> workers_;
   RangeFunction run_ = nullptr;
   void* context_ = nullptr;
-  std::int64_t count_ = 0;
-  std::atomic<std::uint32_t> pieces_{0}, done_{0};
-  alignas(64) std::atomic<std::uint64_t> ticket_{0};
+  std::int64_t count_ = 0, pieces_ = 0;
+  std::uint32_t generation_ = 0;
+  alignas(64) std::atomic<std::uint32_t> done_{0};
+  Share shares_[kShares];
   alignas(64) std::atomic<std::uint32_t> signal_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
@@ -107,21 +131,17 @@ class Pool {
 
 constinit thread_local bool inside_loop = false, real_time = false;
 
-void Pool::work() noexcept {
+void Pool::work(int own) noexcept {
   inside_loop = true;
   std::uint32_t seen = 0;
   while (!stop_.load()) {
-    for (int spin = 0; spin < kSpinsBeforeSleep; ++spin) {
-      if (static_cast<std::uint32_t>(ticket_.load(std::memory_order_relaxed) >> 32) != seen) break;
-      relax();
-    }
+    for (int spin = 0; spin < kSpinsBeforeSleep && current(std::memory_order_relaxed) == seen; ++spin) relax();
     const std::uint32_t signal = signal_.load(std::memory_order_seq_cst);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    const auto now = static_cast<std::uint32_t>(ticket_.load(std::memory_order_seq_cst) >> 32);
-    if (now == seen && !stop_.load()) signal_.wait(signal, std::memory_order_seq_cst);
+    if (current(std::memory_order_seq_cst) == seen && !stop_.load()) signal_.wait(signal, std::memory_order_seq_cst);
     sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-    seen = static_cast<std::uint32_t>(ticket_.load(std::memory_order_acquire) >> 32);
-    claim_pieces(seen);
+    seen = current(std::memory_order_acquire);
+    claim_pieces(own, seen);
   }
 }
 

@@ -75,7 +75,7 @@ void loss_backward(int op, bool right, double p, const TensorImpl& grad, const T
                    TensorImpl& out);
 void multilabel_margin(const TensorImpl& x, const TensorImpl& labels, TensorImpl& out, TensorImpl* slope);
 // matmul.cpp
-void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate);
+void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, TensorImpl& out, bool accumulate);
 // triangle.cpp
 void triangle(bool upper, std::int64_t offset, const TensorImpl& x, TensorImpl& out);
 // solve.cpp, with LAPACK

@@ -36,7 +36,7 @@ std::int64_t batch_offset(const TensorImpl& x, const TensorImpl& out, std::int64
 
 }  // namespace
 
-void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accumulate) {
+void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, TensorImpl& out, bool accumulate) {
   if (out.numel() == 0) return;
   const int r = out.rank();
   const std::int64_t m = out.shape[r - 2], n = out.shape[r - 1], k = a.shape[a.rank() - 1];
@@ -48,11 +48,12 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
       return Matrix<const T>{of.as<T>() + batch_offset(of, out, i), of.strides[of.rank() - 2],
                              of.strides[of.rank() - 1]};
     };
-    if (batch == 1 && multiply_single_terms<T>(matrix(x, 0), matrix(y, 0), out.as<T>(), n, m, n, k, accumulate)) return;
+    const Start<T> start{bias == nullptr ? nullptr : bias->as<T>(), accumulate};
+    if (batch == 1) return multiply_sparse<T>(matrix(x, 0), matrix(y, 0), out.as<T>(), n, m, n, k, start);
     // few but large products are split one by one, others among the threads
-    if (batch == 1 || (batch < threads() && m * n * k >= kLargeProduct)) {
+    if (batch < threads() && m * n * k >= kLargeProduct) {
       for (std::int64_t i = 0; i < batch; ++i)
-        multiply<T>(matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k, accumulate);
+        multiply<T>(matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k, start);
       return;
     }
     const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
@@ -60,7 +61,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, bool accu
     core::Scratch<T> scratch(all.slots() * room, Where::current());
     all.run([&](std::int64_t i, std::int64_t slot) {
       multiply_within<T>(scratch.data() + slot * room, matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k,
-                         accumulate);
+                         start);
     });
   });
 }

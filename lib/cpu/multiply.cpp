@@ -3,8 +3,6 @@
 // What is added in which order follows from the sizes alone: results do not depend on the number of threads.
 #include "lib/cpu/multiply.hpp"
 
-#include <algorithm>
-
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/simd/kernels.hpp"
@@ -31,7 +29,10 @@ struct Product {
   Matrix<const T> a, b;
   T* c;
   std::int64_t c_row, m, n, k;
-  bool accumulate;
+  Start<T> start;
+
+  /// What the terms from p on are added to.
+  Start<T> start_at(std::int64_t p) const { return p == 0 ? start : Start<T>{nullptr, true}; }
 };
 
 /// The right operand stays near the first-level cache, or the result in registers and the sums are long.
@@ -46,8 +47,9 @@ bool is_long(const Product<T>& p) {
 /// c [m, n] = or += a * b with the terms p .. p + count - 1; b has unit columns.
 template <class T>
 void add_terms(const Product<T>& x, std::int64_t p, std::int64_t count) {
+  const Start<T> start = x.start_at(p);
   simd().of<T>().small_gemm({x.a.data + p * x.a.column, x.a.row, x.a.column, x.b.data + p * x.b.row, x.b.row, x.c,
-                             x.c_row, x.m, x.n, count, x.accumulate || p > 0});
+                             x.c_row, x.m, x.n, count, start.accumulate, start.bias});
 }
 
 /// Some columns of a product.
@@ -55,6 +57,7 @@ template <class T>
 Product<T> columns_of(Product<T> x, std::int64_t begin, std::int64_t end) {
   x.b.data += begin * x.b.column;
   x.c += begin;
+  if (x.start.bias != nullptr) x.start.bias += begin;
   x.n = std::min(end, x.n) - begin;
   return x;
 }
@@ -132,11 +135,12 @@ void multiply_packed(const Product<T>& x, T* packed) {
       each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
         pack<T>({x.b.data + p * x.b.row + j * x.b.column, x.b.row, x.b.column}, count, columns, strip);
       });
+      const Start<T> start = x.start_at(p);
       for (std::int64_t row = 0; row < x.m; row += kBlockRows)
         each_strip([&](std::int64_t j, std::int64_t columns, const T* strip) {
           simd().of<T>().small_gemm({x.a.data + row * x.a.row + p * x.a.column, x.a.row, x.a.column, strip, columns,
                                      x.c + row * x.c_row + j, x.c_row, std::min(kBlockRows, x.m - row), columns, count,
-                                     x.accumulate || p > 0});
+                                     start.accumulate, start.bias == nullptr ? nullptr : start.bias + j});
         });
     }
   }
@@ -147,7 +151,7 @@ template <class T, class Large>
 void multiply_with(const Product<T>& x, Large large) {
   if (x.m == 0 || x.n == 0) return;
   if (x.k == 0) {
-    for (std::int64_t i = 0; !x.accumulate && i < x.m; ++i) std::fill_n(x.c + i * x.c_row, x.n, T(0));
+    for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
     return;
   }
   if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
@@ -194,24 +198,23 @@ std::int64_t product_room(std::int64_t n, std::int64_t k) {
 
 template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
-              std::int64_t n, std::int64_t k, bool accumulate) {
-  multiply_with(Product<T>{a, b, c, c_row, m, n, k, accumulate}, multiply_large<T>);
+              std::int64_t n, std::int64_t k, const Start<T>& start) {
+  multiply_with(Product<T>{a, b, c, c_row, m, n, k, start}, multiply_large<T>);
 }
 
 template <class T>
 void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
-                     std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate) {
-  multiply_with(Product<T>{a, b, c, c_row, m, n, k, accumulate},
-                [room](const Product<T>& x) { multiply_packed(x, room); });
+                     std::int64_t m, std::int64_t n, std::int64_t k, const Start<T>& start) {
+  multiply_with(Product<T>{a, b, c, c_row, m, n, k, start}, [room](const Product<T>& x) { multiply_packed(x, room); });
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
   template std::int64_t product_room<T>(std::int64_t, std::int64_t);                                                   \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \
-                         std::int64_t, bool);                                                                          \
+                         std::int64_t, const Start<T>&);                                                               \
   template void multiply_within(T*, const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t,    \
-                                std::int64_t, std::int64_t, bool);
+                                std::int64_t, std::int64_t, const Start<T>&);
 CAPSTAN_INSTANTIATE(float)
 CAPSTAN_INSTANTIATE(double)
 #undef CAPSTAN_INSTANTIATE

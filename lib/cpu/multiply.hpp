@@ -1,5 +1,6 @@
 #pragma once
 // Matrix products, for the other kernels of this folder.
+#include <algorithm>
 #include <cstdint>
 
 namespace capstan::on_cpu {
@@ -11,11 +12,25 @@ struct Matrix {
   std::int64_t row, column;
 };
 
-/// c [m, n] = a [m, k] * b [k, n], or added to c, whose rows are `c_row` apart; split among the threads. float and
-/// double, operands of any strides. The result does not depend on the number of threads. Throws OutOfMemoryError.
+/// What a product is added to: zeros; what c holds; or a row, which is the same for all rows of c.
+template <class T>
+struct Start {
+  const T* bias = nullptr;
+  bool accumulate = false;  // then there is no bias
+};
+
+/// Makes `count` columns of a row of c what they are before the product.
+template <class T>
+void begin_row(const Start<T>& start, T* c, std::int64_t count) {
+  if (start.bias != nullptr) std::copy_n(start.bias, count, c);
+  else if (!start.accumulate) std::fill_n(c, count, T(0));
+}
+
+/// c [m, n] = start + a [m, k] * b [k, n]; rows of c are `c_row` apart. Split among the threads. float and double,
+/// operands of any strides. The result does not depend on the number of threads. Throws OutOfMemoryError.
 template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
-              std::int64_t n, std::int64_t k, bool accumulate);
+              std::int64_t n, std::int64_t k, const Start<T>& start = {});
 
 /// How much memory a thread needs for such a product, in elements.
 template <class T>
@@ -24,7 +39,7 @@ std::int64_t product_room(std::int64_t n, std::int64_t k);
 /// The same bits, made in that much memory of the caller's, for loops in which nothing may throw.
 template <class T>
 void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
-                     std::int64_t m, std::int64_t n, std::int64_t k, bool accumulate);
+                     std::int64_t m, std::int64_t n, std::int64_t k, const Start<T>& start = {});
 
 /// b [k, n], one row after the other.
 template <class T>

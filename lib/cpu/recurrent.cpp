@@ -87,26 +87,55 @@ void Panels<T>::multiply(const T* a, std::int64_t a_row, std::int64_t rows, std:
 template <class T>
 void Panels<T>::multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
                               std::int64_t rows, T* c, std::int64_t c_row, bool zero) const {
+  TwoProducts<T> g = product_with(a, a_row, rows, c_row, zero);
+  g.x = x, g.x_row = x_row, g.inputs = other.k_;
   for (std::int64_t p = 0; p < pieces(); ++p) {
-    const std::int64_t column = begin(p), count = end(p) - column;
-    simd().of<T>().two_products({x, x_row, other.data_.data() + other.k_ * column, other.k_, a, a_row,
-                                 data_.data() + k_ * column, zero ? 0 : k_, c + column, c_row, rows, count});
+    g.wx = other.data_.data() + other.k_ * begin(p);
+    multiply_piece(g, p, c);
   }
 }
 
-RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes) {
+template <class T>
+void Panels<T>::multiply_onto(const TermRows<T>& start, const T* a, std::int64_t a_row, std::int64_t rows, T* c,
+                              std::int64_t c_row, bool zero) const {
+  TwoProducts<T> g = product_with(a, a_row, rows, c_row, zero);
+  g.start = start;
+  for (std::int64_t p = 0; p < pieces(); ++p) {
+    g.start.b = start.b + begin(p);
+    multiply_piece(g, p, c);
+  }
+}
+
+template <class T>
+TwoProducts<T> Panels<T>::product_with(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t c_row,
+                                       bool zero) const {
+  TwoProducts<T> g{};
+  g.h = a, g.h_row = a_row, g.units = zero ? 0 : k_;
+  g.m = rows, g.c_row = c_row;
+  return g;
+}
+template <class T>
+void Panels<T>::multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const {
+  g.wh = data_.data() + k_ * begin(p), g.c = c + begin(p), g.n = end(p) - begin(p);
+  simd().of<T>().two_products(g);
+}
+
+RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes) {
   // a thread keeps all weights in its second-level cache, or its share of them; and a step must be worth a meeting
-  constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18, kManyRows = 48;
+  constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18, kManyRows = 48, kWidePiece = 64;
   const bool by_units =
       steps.batch * weights >= kStepWork && (steps.batch < kManyRows || weights * bytes > kCachedBytes);
-  if (by_units) return {true, steps.batch, 32};
+  // Only tiles of a single row add in an order of their own. Even numbers of rows make none, so pieces may be as wide as
+  // suits the threads.
+  const bool even = steps.order() == nullptr && steps.batch % 2 == 0;
+  if (by_units) return {true, steps.batch, even && units % (kWidePiece * threads()) == 0 ? kWidePiece : 32};
   const std::int64_t share = steps.batch * weights * steps.time < kStepWork ? 1 : threads();
   const std::int64_t parts = steps.order() == nullptr ? share : 2 * share;  // rows of equal lengths lie side by side
-  // Only tiles of a single row add in an order of their own. Even numbers of rows make none; of others a block that
-  // begins at a multiple of six, the rows of the widest tiles, makes the one that the whole makes.
-  const std::int64_t unit = steps.order() == nullptr && steps.batch % 2 == 0 ? 2 : 6;
+  // Of other numbers a block that begins at a multiple of six, the rows of the widest tiles, makes the one that the
+  // whole makes.
+  const std::int64_t unit = even ? 2 : 6;
   const std::int64_t rows = (steps.batch + parts - 1) / parts;
-  return {false, std::max((rows + unit - 1) / unit, std::int64_t{1}) * unit, 64};
+  return {false, std::max((rows + unit - 1) / unit, std::int64_t{1}) * unit, kWidePiece};
 }
 
 bool in_lines(const TensorImpl& x) {

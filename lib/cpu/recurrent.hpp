@@ -80,8 +80,15 @@ class Panels {
   /// x [rows, k of the other] times the other + a [rows, k] times this to c. Both are cut alike, into a single block.
   void multiply_both(const Panels& other, const T* x, std::int64_t x_row, const T* a, std::int64_t a_row,
                      std::int64_t rows, T* c, std::int64_t c_row, bool zero) const;
+  /// start + a [rows, k] times this to c; this has a single block.
+  void multiply_onto(const TermRows<T>& start, const T* a, std::int64_t a_row, std::int64_t rows, T* c,
+                     std::int64_t c_row, bool zero) const;
 
  private:
+  /// What the pieces of a product have in common, and piece p of it.
+  TwoProducts<T> product_with(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t c_row, bool zero) const;
+  void multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const;
+
   std::int64_t k_, blocks_, width_, piece_;
   core::Scratch<T> data_;
 };
@@ -93,7 +100,8 @@ struct RecurrentCut {
   std::int64_t piece;  // columns of a panel
   std::int64_t blocks(std::int64_t batch) const { return (batch + rows - 1) / rows; }
 };
-RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t bytes);
+/// Of `weights` numbers of so many bytes, whose pieces are cut out of `units`.
+RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes);
 
 /// A part of a step: run(s, first, rows, p) for some rows and piece p of `pieces`, or for all pieces if p = -1.
 template <class Run>

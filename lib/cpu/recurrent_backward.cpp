@@ -79,12 +79,12 @@ class Backward {
     };
     const auto product = [&](std::int64_t from, std::int64_t column, std::int64_t count, T* to, bool added) {
       multiply<T>({pre_.data() + from, line_, 1}, {task_.wh.as<T>() + column, 1, width_}, to, units_, batch, units_,
-                  count, added);
+                  count, {nullptr, added});
     };
     total(0, 0, batch, 0, units_);
     if (projected_)
       multiply<T>({total_.data(), units_, 1}, {turned_.data(), hidden_, 1}, inner_.data(), hidden_, batch, hidden_,
-                  units_, false);
+                  units_);
     pass(first_pass(), projected_ ? inner_.data() : dh_.data());
     if (reset_before_) {
       product(0, 2 * hidden_, hidden_, inner_.data(), false);
@@ -96,7 +96,7 @@ class Backward {
 
   /// Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
   void sequence() {
-    const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, sizeof(T));
+    const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, units_, sizeof(T));
     const std::int64_t back = reset_before_ ? 2 * hidden_ : width_;
     const Panels<T> panels({task_.wh.as<T>(), 1, width_}, back, 1, units_, cut.piece);
     const auto run = [&](const auto&... phases) { run_steps(cut, steps_.time + 1, steps_.batch, phases...); };
@@ -244,8 +244,7 @@ class Backward {
                   Lines lines) {
     const Matrix<const T> a{left + lines.first * width, 1, width},
         b{pre_.data() + lines.first * line_ + from, line_, 1};
-    if (!multiply_single_terms<T>(a, b, to, to_row, width, count, lines.count, false))
-      multiply<T>(a, b, to, to_row, width, count, lines.count, false);
+    multiply_sparse<T>(a, b, to, to_row, width, count, lines.count);
   }
   Lines all_lines() const { return {0, steps_.lines}; }
   /// Those that wh has a part in: without the first step if h began with zeros.
@@ -265,7 +264,7 @@ class Backward {
                  width_, lines_of_h());
       if (reset_before_)  // n's was multiplied by r * h, the last block of its line
         multiply<T>({to_.gates.as<T>() + 3 * hidden_, 1, line_}, {pre_.data(), line_, 1}, to_.wh->as<T>() + 2 * hidden_,
-                    width_, hidden_, hidden_, steps_.lines, false);
+                    width_, hidden_, hidden_, steps_.lines);
     }
     if (to_.wx != nullptr) {
       const InputLines<T> lines(steps_, task_.x);
@@ -280,7 +279,7 @@ class Backward {
     if (to_.bn != nullptr) sum_columns(pre_.data() + 3 * hidden_, line_, steps_.lines, hidden_, to_.bn->as<T>());
     if (to_.projection != nullptr)
       multiply<T>({unprojected_.data(), 1, hidden_}, {total_.data(), units_, 1}, to_.projection->as<T>(), units_,
-                  hidden_, units_, steps_.lines, false);
+                  hidden_, units_, steps_.lines);
   }
 
   void inputs() {
@@ -291,7 +290,7 @@ class Backward {
     bool added = false;
     for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
       multiply<T>({pre_.data() + from, line_, 1}, {task_.wx.as<T>() + column, 1, columns_}, dx, inputs_, steps_.lines,
-                  inputs_, count, added);
+                  inputs_, count, {nullptr, added});
       added = true;
     });
     if (scatter) scatter_lines(steps_, dx, *to_.x);

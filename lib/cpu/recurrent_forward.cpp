@@ -75,7 +75,7 @@ class Forward {
     const auto product = [&](const T* a, std::int64_t a_row, std::int64_t from, std::int64_t count, std::int64_t to,
                              bool added) {
       multiply<T>({a, a_row, 1}, {task_.wh.as<T>() + from, width, 1}, gates_.data() + to, line_, batch, count, units_,
-                  added);
+                  {nullptr, added});
     };
     const auto gates = [&](auto kernel) {
       base::parallel_for(batch, kExpensiveGrain / (line_ + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
@@ -95,7 +95,7 @@ class Forward {
     gates(last_pass());
     if (task_.projection == nullptr) return;
     multiply<T>({unprojected.data(), hidden_, 1}, {task_.projection->as<T>(), units_, 1}, out_.h.as<T>(), units_, batch,
-                units_, hidden_, false);
+                units_, hidden_);
     if (out_.outputs != nullptr)
       for (std::int64_t row = 0; row < batch; ++row)
         std::copy_n(out_.h.as<T>() + row * units_, units_, out_.outputs->as<T>() + row * out_.outputs->strides[0]);
@@ -111,12 +111,12 @@ class Forward {
     const std::int64_t width = blocks_.recurrent * hidden_;
     from_zero_ = steps_.order() == nullptr && task_.kind != RecurrentKind::gru_before &&
                  is_zero(task_.h0.as<T>(), steps_.batch * units_) && are_finite(task_.wh.as<T>(), width, units_, width);
-    const RecurrentCut cut = cut_recurrent(steps_, width * units_, sizeof(T));
+    const RecurrentCut cut = cut_recurrent(steps_, width * units_, hidden_, sizeof(T));
     std::optional<InputLines<T>> lines;
     if (takes_inputs(cut)) {
       if (steps_.order() != nullptr) x_ = lines.emplace(steps_, task_.x).data();
-      takes_terms_ = inputs_are_terms();
-      if (!takes_terms_)
+      find_terms();
+      if (!terms_.has_value())
         input_panels_.emplace(Matrix<const T>{task_.wx.as<T>(), width, 1}, inputs_, 1, width, cut.piece);
     } else {
       multiply_inputs(InputLines<T>(steps_, task_.x).data());
@@ -141,27 +141,26 @@ class Forward {
     return !cut.by_units && added_ == blocks_.recurrent && inputs_ > 0 && inputs_ <= kFewInputs &&
            steps_.batch >= kEnoughRows;
   }
-  /// Whether a step's inputs are one-hot: then it takes rows of wx instead of a product.
-  bool inputs_are_terms() const {
+  /// Finds the terms of inputs that are one-hot: then a step takes rows of wx instead of a product.
+  void find_terms() {
     const auto& strides = task_.x.strides;
-    const std::int64_t columns = task_.wx.shape[1], rows = x_ == nullptr ? steps_.batch : 0;
-    const bool even = strides[0] == steps_.time * strides[1];
-    if (x_ != nullptr && !are_single_terms(x_, inputs_, steps_.lines, inputs_)) return false;
-    if (rows > 0 && even && !are_single_terms(task_.x.as<T>(), strides[1], steps_.lines, inputs_)) return false;
-    for (std::int64_t row = 0; row < rows && !even; ++row)
-      if (!are_single_terms(task_.x.as<T>() + row * strides[0], strides[1], steps_.time, inputs_)) return false;
-    return are_finite(task_.wx.as<T>(), columns, inputs_, columns);
+    const bool even = x_ != nullptr || strides[0] == steps_.time * strides[1];
+    const T* x = x_ != nullptr ? x_ : task_.x.as<T>();
+    const std::int64_t step = x_ != nullptr ? inputs_ : strides[1], columns = task_.wx.shape[1];
+    if (steps_.lines == 0 || !are_single_terms(x, step, 1, inputs_)) return;  // as in most sequences
+    SingleTerm<T>* terms = terms_.emplace(steps_.lines, Where::current()).data();
+    bool found = are_finite(task_.wx.as<T>(), columns, inputs_, columns);
+    if (even) found = found && are_single_terms(x, step, steps_.lines, inputs_, terms);
+    for (std::int64_t row = 0; found && !even && row < steps_.batch; ++row)
+      found = are_single_terms(x + row * strides[0], step, steps_.time, inputs_, terms + row * steps_.time);
+    if (!found) terms_.reset();
   }
-  void take_terms(const Matrix<const T>& x, std::int64_t rows, T* gates) const {
-    constexpr std::int64_t kPiece = 64;
-    SingleTerm<T> terms[kPiece];
-    const std::int64_t width = task_.wx.shape[1];
-    for (std::int64_t row = 0; row < rows; row += kPiece) {
-      const std::int64_t count = std::min(kPiece, rows - row);
-      simd().of<T>().single_terms(x.data + row * x.row, x.row, count, inputs_, terms);
-      simd().of<T>().take_terms(
-          {terms, count, task_.wx.as<T>(), width, gates + row * line_, line_, width, /*accumulate=*/false});
-    }
+  /// The rows of wx for some rows of step s.
+  TermRows<T> terms_of(std::int64_t s, std::int64_t first) const {
+    const T* wx = task_.wx.as<T>();
+    const std::int64_t columns = task_.wx.shape[1];
+    if (x_ != nullptr) return {terms_->data() + line_of(s, first), 1, wx, columns};
+    return {terms_->data() + first * steps_.time + steps_.at(s), steps_.time, wx, columns};
   }
   /// The inputs of some rows of step s, from their lines, or, where all rows run, as the caller has them.
   Matrix<const T> inputs_of(std::int64_t s, std::int64_t first) const {
@@ -178,11 +177,12 @@ class Forward {
                    const T* h = h_ + line * units_;
                    T* gates = gates_.data() + line * line_ + blocks_.from_h * hidden_;
                    const bool zero = from_zero_ && s == 0;
-                   if (input_panels_.has_value()) {
+                   if (terms_.has_value()) {
+                     panels.multiply_onto(terms_of(s, first), h, units_, rows, gates, line_, zero);
+                   } else if (input_panels_.has_value()) {
                      const Matrix<const T> x = inputs_of(s, first);
                      panels.multiply_both(*input_panels_, x.data, x.row, h, units_, rows, gates, line_, zero);
                    } else {
-                     if (takes_terms_) take_terms(inputs_of(s, first), rows, gates);
                      panels.multiply(h, units_, rows, p, gates, line_, panels.blocks() == 1 ? 1 : added_, zero);
                    }
                    last_pass()(gate_rows(s, first, rows, p, panels));
@@ -238,9 +238,7 @@ class Forward {
     const std::int64_t lines = steps_.lines, columns = task_.wx.shape[1];
     const T* wx = task_.wx.as<T>();
     const auto product = [&](std::int64_t from, std::int64_t count, std::int64_t to) {
-      const Matrix<const T> a{x, inputs_, 1}, b{wx + from, columns, 1};
-      if (!multiply_single_terms<T>(a, b, gates_.data() + to, line_, lines, count, inputs_, false))
-        multiply<T>(a, b, gates_.data() + to, line_, lines, count, inputs_, false);
+      multiply_sparse<T>({x, inputs_, 1}, {wx + from, columns, 1}, gates_.data() + to, line_, lines, count, inputs_);
     };
     if (!is_gru(task_.kind)) return product(0, columns, 0);
     product(2 * hidden_, hidden_, 0);
@@ -331,11 +329,11 @@ class Forward {
   core::Scratch<T> zeros_;  // where the caller has no bias
   const T *bias_, *bn_;
   Kept<T> gates_;
-  std::optional<Panels<T>> panels_, input_panels_;  // the latter where steps multiply their inputs
-  bool takes_terms_ = false;                        // or take rows of wx for them
-  bool from_zero_ = false;                          // h begins with zeros: the first step has no product of it
-  const T* x_ = nullptr;                            // where steps take inputs, with lengths: the lines of x
-  T *h_ = nullptr, *c_ = nullptr;                   // that steps begin with
+  std::optional<Panels<T>> panels_, input_panels_;     // the latter where steps multiply their inputs
+  std::optional<core::Scratch<SingleTerm<T>>> terms_;  // or take rows of wx for them
+  bool from_zero_ = false;                             // h begins with zeros: the first step has no product of it
+  const T* x_ = nullptr;                               // where steps take inputs, with lengths: the lines of x
+  T *h_ = nullptr, *c_ = nullptr;                      // that steps begin with
   T *unprojected_ = nullptr, *product_ = nullptr;
 };
 

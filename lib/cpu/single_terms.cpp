@@ -5,7 +5,6 @@
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/iterate.hpp"
-#include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -24,7 +23,7 @@ template <class T>
 class SingleTermProduct {
  public:
   SingleTermProduct(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
-                    std::int64_t n, std::int64_t k, bool accumulate)
+                    std::int64_t n, std::int64_t k, const Start<T>& start)
       : a_(a.data),
         b_(b),
         c_(c),
@@ -33,7 +32,7 @@ class SingleTermProduct {
         n_(n),
         by_rows_(a.column == 1),
         contiguous_(by_rows_ || a.row == 1),
-        accumulate_(accumulate),
+        start_(start),
         lines_(by_rows_ ? m : k),
         width_(by_rows_ ? k : m),
         step_(by_rows_ ? a.row : a.column) {}
@@ -44,10 +43,10 @@ class SingleTermProduct {
     if (a_[0] != T(0) && a_[1] != T(0)) return false;  // as in most products
     // Few lines are all looked at first. Many are as they are taken, and then, if one turns out to have more values, what
     // has been written is written again: not where it has been added to something.
-    const bool few = accumulate_ || lines_ <= n_;
+    const bool few = start_.accumulate || lines_ <= n_;
     if (!are_single_terms(a_, step_, few ? lines_ : 1, width_)) return false;
     if (by_rows_) return are_finite(b_.data, b_.row, width_, n_) && take();
-    return (!accumulate_ || are_finite(b_.data, b_.row, lines_, n_)) && give();
+    return (!start_.accumulate || are_finite(b_.data, b_.row, lines_, n_)) && give();
   }
 
  private:
@@ -66,7 +65,10 @@ class SingleTermProduct {
       for (std::int64_t line = begin; line < end; line += kPiece) {
         const std::int64_t count = std::min(kPiece, end - line);
         if (!find(line, line + count, terms)) return false;
-        simd().of<T>().take_terms({terms, count, b_.data, b_.row, c_ + line * c_row_, c_row_, n_, accumulate_});
+        T* c = c_ + line * c_row_;
+        const bool onto = start_.accumulate || start_.bias != nullptr;
+        for (std::int64_t i = 0; onto && i < count; ++i) begin_row(start_, c + i * c_row_, n_);
+        simd().of<T>().take_terms({terms, count, b_.data, b_.row, c, c_row_, n_, onto});
       }
       return true;
     });
@@ -76,31 +78,31 @@ class SingleTermProduct {
   /// first; those of a place are then added up in registers. Threads share the columns of b.
   bool give() const {
     core::Scratch<SingleTerm<T>> terms(lines_, Where::current());
-    const std::int64_t blocks = (lines_ + kSumBlock - 1) / kSumBlock;
-    const bool found =
-        every(blocks, kCheapGrain / (8 * kSumBlock * width_), [&](std::int64_t first, std::int64_t last) {
-          for (std::int64_t line = first * kSumBlock; line < std::min(last * kSumBlock, lines_); line += kSumBlock) {
-            const std::int64_t end = std::min(line + kSumBlock, lines_);
-            if (!find(line, end, terms.data() + line)) return false;
-            put_in_order(terms.data() + line, end - line);
-          }
-          return true;
-        });
+    const std::int64_t blocks = (lines_ + kSumBlock - 1) / kSumBlock, size = (lines_ + blocks - 1) / blocks;
+    const bool found = every(blocks, kCheapGrain / (8 * size * width_), [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t line = first * size; line < std::min(last * size, lines_); line += size) {
+        const std::int64_t end = std::min(line + size, lines_);
+        if (!find(line, end, terms.data() + line)) return false;
+        put_in_order(terms.data() + line, end - line);
+      }
+      return true;
+    });
     if (!found) return false;
     const std::int64_t lanes = simd().of<T>().lanes, units = (n_ + lanes - 1) / lanes;
     const std::int64_t parts =
         std::clamp(2 * lines_ * n_ / kCheapGrain, std::int64_t{1}, std::min(units, std::int64_t{threads()}));
     return every(parts, 1, [&](std::int64_t first, std::int64_t last) {
       const std::int64_t begin = units * first / parts * lanes;
-      return give_columns(terms.data(), begin, std::min(units * last / parts * lanes, n_) - begin);
+      return give_columns(terms.data(), size, begin, std::min(units * last / parts * lanes, n_) - begin);
     });
   }
-  bool give_columns(const SingleTerm<T>* terms, std::int64_t begin, std::int64_t width) const {
-    for (std::int64_t i = 0; !accumulate_ && i < m_; ++i) std::fill_n(c_ + i * c_row_ + begin, width, T(0));
-    for (std::int64_t line = 0; line < lines_; line += kSumBlock)
-      simd().of<T>().give_terms({terms + line, std::min(kSumBlock, lines_ - line), b_.data + line * b_.row + begin,
-                                 b_.row, c_ + begin, c_row_, width, true});
-    return accumulate_ || are_finite(c_ + begin, c_row_, m_, width);  // where b is not, some sum is not
+  bool give_columns(const SingleTerm<T>* terms, std::int64_t size, std::int64_t begin, std::int64_t width) const {
+    const Start<T> start{start_.bias == nullptr ? nullptr : start_.bias + begin, start_.accumulate};
+    for (std::int64_t i = 0; i < m_; ++i) begin_row(start, c_ + i * c_row_ + begin, width);
+    for (std::int64_t line = 0; line < lines_; line += size)
+      simd().of<T>().give_terms({terms + line, std::min(size, lines_ - line), b_.data + line * b_.row + begin, b_.row,
+                                 c_ + begin, c_row_, width, true});
+    return start_.accumulate || are_finite(c_ + begin, c_row_, m_, width);  // where b is not, some sum is not
   }
   void put_in_order(SingleTerm<T>* terms, std::int64_t count) const {
     if (m_ > kSumBlock)  // too many places to count
@@ -120,16 +122,18 @@ class SingleTermProduct {
   Matrix<const T> b_;
   T* c_;
   std::int64_t c_row_, m_, n_;
-  bool by_rows_, contiguous_, accumulate_;
+  bool by_rows_, contiguous_;
+  Start<T> start_;
   std::int64_t lines_, width_, step_;
 };
 
 }  // namespace
 
 template <class T>
-bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width) {
+bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms) {
   const auto look = [&](std::int64_t begin, std::int64_t end) {
-    return simd().of<T>().single_terms(lines + begin * step, step, end - begin, width, nullptr);
+    return simd().of<T>().single_terms(lines + begin * step, step, end - begin, width,
+                                       terms == nullptr ? nullptr : terms + begin);
   };
   if (base::in_real_time() || !look(0, std::min(count, std::int64_t{1}))) return false;
   return every(count, kCheapGrain / (8 * width + 1), look);
@@ -147,16 +151,16 @@ bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64
 }
 
 template <class T>
-bool multiply_single_terms(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
-                           std::int64_t n, std::int64_t k, bool accumulate) {
-  return SingleTermProduct<T>(a, b, c, c_row, m, n, k, accumulate).done();
+void multiply_sparse(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
+                     std::int64_t n, std::int64_t k, const Start<T>& start) {
+  if (!SingleTermProduct<T>(a, b, c, c_row, m, n, k, start).done()) multiply<T>(a, b, c, c_row, m, n, k, start);
 }
 
-#define CAPSTAN_INSTANTIATE(T)                                                                                        \
-  template bool are_single_terms(const T*, std::int64_t, std::int64_t, std::int64_t);                                 \
-  template bool are_finite(const T*, std::int64_t, std::int64_t, std::int64_t);                                       \
-  template bool multiply_single_terms(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, \
-                                      std::int64_t, std::int64_t, bool);
+#define CAPSTAN_INSTANTIATE(T)                                                                                  \
+  template bool are_single_terms(const T*, std::int64_t, std::int64_t, std::int64_t, SingleTerm<T>*);           \
+  template bool are_finite(const T*, std::int64_t, std::int64_t, std::int64_t);                                 \
+  template void multiply_sparse(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, \
+                                std::int64_t, std::int64_t, const Start<T>&);
 CAPSTAN_INSTANTIATE(float)
 CAPSTAN_INSTANTIATE(double)
 #undef CAPSTAN_INSTANTIATE

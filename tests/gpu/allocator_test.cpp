@@ -83,15 +83,15 @@ struct Fixture {
 
 TEST_CASE("sizes are rounded to 512 bytes, and above a mebibyte to an eighth of the power of two below",
           "[gpu][allocator]") {
-  for (const auto [asked, given] : {std::pair<std::int64_t, std::int64_t>{0, 512},
-                                    {1, 512},
-                                    {512, 512},
-                                    {513, 1024},
-                                    {kMiB, kMiB},
-                                    {kMiB + 1, kMiB + kMiB / 8},
-                                    {2 * kMiB, 2 * kMiB},
-                                    {3 * kMiB, 3 * kMiB},
-                                    {3 * kMiB + 1, 3 * kMiB + kMiB / 4}}) {
+  for (const auto& [asked, given] : {std::pair<std::int64_t, std::int64_t>{0, 512},
+                                     {1, 512},
+                                     {512, 512},
+                                     {513, 1024},
+                                     {kMiB, kMiB},
+                                     {kMiB + 1, kMiB + kMiB / 8},
+                                     {2 * kMiB, 2 * kMiB},
+                                     {3 * kMiB, 3 * kMiB},
+                                     {3 * kMiB + 1, 3 * kMiB + kMiB / 4}}) {
     CAPTURE(asked);
     CHECK(rounded_size(asked) == given);
   }

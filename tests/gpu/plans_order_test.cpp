@@ -19,7 +19,7 @@ bool earlier(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b
 template <class T>
 double number_of(std::uint64_t bits) {
   T value;
-  std::memcpy(&value, &bits, sizeof value);  // little-endian
+  std::memcpy(static_cast<void*>(&value), &bits, sizeof value);  // little-endian
   return static_cast<double>(value);
 }
 

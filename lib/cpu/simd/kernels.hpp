@@ -20,6 +20,7 @@ template <class T> struct SmallGemm {
   std::int64_t c_row;
   std::int64_t m, n, k;
   bool accumulate;
+  const T* bias = nullptr;  // what all rows of c begin with, unless it accumulates; zeros if null
 };
 
 /// The only value of a line that may be other than zero, its place, and the line.
@@ -40,8 +41,17 @@ template <class T> struct TermProduct {
   bool accumulate;
 };
 
-/// c [m, n] = x * wx + h * wh: x [m, inputs] and h [m, units] with rows of their own, wx and wh contiguous.
+/// A row of b for each row of a result, times a value.
+template <class T> struct TermRows {
+  const SingleTerm<T>* terms;
+  std::int64_t step;  // from one row's term to the next one's
+  const T* b;
+  std::int64_t b_row;
+};
+
+/// c [m, n] = start + x * wx + h * wh: x [m, inputs] and h [m, units] with rows of their own, wx and wh contiguous.
 template <class T> struct TwoProducts {
+  TermRows<T> start;  // zeros if its terms are null
   const T* x;
   std::int64_t x_row;
   const T* wx;

@@ -130,10 +130,10 @@ template <class T, class... Rest> void for_tiles(std::int64_t m, std::int64_t n,
 template <class T> struct FromZero {
   CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t, int) const { return Lanes<T>(0); }
 };
-template <class T> struct FromRow {  // the same for all rows: a bias
+template <class T> struct FromRow {  // the same for all rows: a bias; zeros if it is null
   const T* values;
   CAPSTAN_INLINE Lanes<T> operator()(std::int64_t, std::int64_t column, int count) const {
-    return load_part(values + column, count);
+    return values == nullptr ? Lanes<T>(0) : load_part(values + column, count);
   }
 };
 template <class T> struct FromMatrix {
@@ -165,15 +165,10 @@ template <class Op, class T> struct ThroughOp {  // to a matrix, through an acti
   }
 };
 
-/// c = product, or c += product.
-template <class T>
-void multiply(std::int64_t m, std::int64_t n, const Factors<T>& f, T* c, std::int64_t c_row, bool accumulate) {
-  if (accumulate) for_tiles<T>(m, n, FromZero<T>{}, OntoMatrix<T>{c, c_row}, f);
-  else for_tiles<T>(m, n, FromZero<T>{}, ToMatrix<T>{c, c_row}, f);
-}
-
 template <class T> void small_gemm(const SmallGemm<T>& g) {
-  multiply<T>(g.m, g.n, {g.a, g.a_row, g.a_column, g.b, g.b_row, g.k}, g.c, g.c_row, g.accumulate);
+  const Factors<T> f{g.a, g.a_row, g.a_column, g.b, g.b_row, g.k};
+  if (g.accumulate) for_tiles<T>(g.m, g.n, FromZero<T>{}, OntoMatrix<T>{g.c, g.c_row}, f);
+  else for_tiles<T>(g.m, g.n, FromRow<T>{g.bias}, ToMatrix<T>{g.c, g.c_row}, f);
 }
 
 // --- a recurrent sequence: h[t] = activation(b + x[t] wx + h[t-1] wh) ---
@@ -246,7 +241,8 @@ template <class Op, class T> void rnn_backward_with(const RnnRows<T>& r) {
     add_rows_product<T>(1, r.hidden, {&one, 0, 0, pre, r.hidden, r.rows}, db);
     if (t % kStepsOfSum == 0) move_sums((r.inputs + r.hidden + 1) * r.hidden, r.sums, r.totals);
     if (r.dx != nullptr)
-      multiply<T>(r.rows, r.inputs, {pre, r.hidden, 1, r.wx_t, r.inputs, r.hidden}, r.dx + t * r.inputs, x_step, false);
+      small_gemm<T>(
+          {pre, r.hidden, 1, r.wx_t, r.inputs, r.dx + t * r.inputs, x_step, r.rows, r.inputs, r.hidden, false});
     const Factors<T> back{pre, r.hidden, 1, r.wh_t, r.hidden, r.hidden};
     if (t == 0) for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, ToMatrix<T>{r.dh0, r.hidden}, back);
     else for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, BeforeActivation<Op, T>{r, t - 1, next}, back);

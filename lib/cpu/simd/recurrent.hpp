@@ -32,9 +32,18 @@ template <class T> struct Delivery {
   }
 };
 
+template <class T> struct FromTerms {
+  TermRows<T> rows;
+  CAPSTAN_INLINE Lanes<T> operator()(std::int64_t row, std::int64_t column, int count) const {
+    if (rows.terms == nullptr) return Lanes<T>(0);
+    const SingleTerm<T>& term = rows.terms[row * rows.step];
+    return fma(Lanes<T>(term.value), load_part(rows.b + term.place * rows.b_row + column, count), Lanes<T>(0));
+  }
+};
+
 template <class T> void two_products(const TwoProducts<T>& g) {
   const Factors<T> input{g.x, g.x_row, 1, g.wx, g.n, g.inputs}, recurrent{g.h, g.h_row, 1, g.wh, g.n, g.units};
-  for_tiles<T>(g.m, g.n, FromZero<T>{}, ToMatrix<T>{g.c, g.c_row}, input, recurrent);
+  for_tiles<T>(g.m, g.n, FromTerms<T>{g.start}, ToMatrix<T>{g.c, g.c_row}, input, recurrent);
 }
 
 template <class Op, class T> void rnn_gates(const GateRows<T>& g) {
