@@ -317,5 +317,7 @@ TEST_CASE("recurrent operations do not depend on the number of threads, nor on h
       check(use);  // and one more than a multiple of six, with inputs that are multiplied step by step
     for (const RecurrentUse& use : recurrent_uses({.batch = 5, .time = 3, .inputs = 4, .hidden = 300, .dtype = dtype}))
       check(use);  // units among them
+    for (const RecurrentUse& use : recurrent_uses({.batch = 6, .time = 3, .inputs = 4, .hidden = 256, .dtype = dtype}))
+      check(use);  // in wider pieces where these suit the threads
   }
 }

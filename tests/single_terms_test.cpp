@@ -229,6 +229,21 @@ TEST_CASE("recurrent sequences of one-hot inputs are those of any inputs", "[rec
   }
 }
 
+TEST_CASE("sequences of one-hot inputs do not depend on the number of threads", "[recurrent][threads]") {
+  for (RecurrentUse use : recurrent_uses({.batch = 131, .time = 4, .inputs = 27, .hidden = 20}))
+    for (const bool time_major : {false, true}) {
+      use.time_major = time_major && !use.cell;
+      INFO(use.text());
+      const std::vector<Tensor> operands = one_hot_operands(use, false);
+      std::vector<std::vector<Tensor>> runs;
+      for (const int count : {1, 2, 3, 5}) {
+        const ThreadCount threads(count);
+        runs.push_back(run_with_gradients(run_recurrent, use, operands));
+        for (std::size_t i = 0; i < runs[0].size(); ++i) CHECK(same_bits(values(runs.back()[i]), values(runs[0][i])));
+      }
+    }
+}
+
 TEST_CASE("gradients of sequences from zeros do not depend on what memory held", "[recurrent]") {
   for (const RecurrentUse& use : recurrent_uses({.batch = 30, .time = 4, .inputs = 8, .hidden = 20})) {
     INFO(use.text());

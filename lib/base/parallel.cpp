@@ -65,10 +65,9 @@ class Pool {
     count_ = count;
     pieces_ = pieces;
     done_.store(0, std::memory_order_relaxed);
-    for (int i = shares_used_ - 1; i >= 0; --i) {  // the first one last, since workers look at that
-      const auto first = [&](int share) {
-        return static_cast<std::uint32_t>(std::uint64_t{pieces} * static_cast<unsigned>(share) /
-                                          static_cast<unsigned>(shares_used_));
+    for (int i = shares_used_ - 1; i >= 0; --i) {   // the first one last, since workers look at that
+      const auto first = [&](std::int64_t share) {  // rounded up: the caller's share is never empty
+        return static_cast<std::uint32_t>((pieces * share + shares_used_ - 1) / shares_used_);
       };
       shares_[i].end.store(first(i + 1), std::memory_order_release);
       shares_[i].ticket.store(opened + first(i), i > 0 ? std::memory_order_release : std::memory_order_seq_cst);

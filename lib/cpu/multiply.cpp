@@ -13,8 +13,8 @@ namespace {
 /// Multiplications worth a thread.
 constexpr std::int64_t kGrain = 1 << 19;
 
-/// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the caches hold.
-constexpr std::int64_t kSumBlock = 512, kLongBlock = 96;
+/// Terms of a block of a long sum: what the first-level cache holds.
+constexpr std::int64_t kLongBlock = 96;
 
 /// Rows are cut at multiples of this: then a tile of a single row, which adds in an order of its own, stands where the
 /// whole has one.

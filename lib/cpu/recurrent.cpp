@@ -111,6 +111,7 @@ TwoProducts<T> Panels<T>::product_with(const T* a, std::int64_t a_row, std::int6
                                        bool zero) const {
   TwoProducts<T> g{};
   g.h = a, g.h_row = a_row, g.units = zero ? 0 : k_;
+  g.x = a, g.wx = data_.data();  // of no inputs, but no null pointers
   g.m = rows, g.c_row = c_row;
   return g;
 }

@@ -50,8 +50,7 @@ class SingleTermProduct {
   }
 
  private:
-  static constexpr std::int64_t kPiece = 64;      // lines whose terms are at hand
-  static constexpr std::int64_t kSumBlock = 512;  // long sums are made of short ones, as in other products
+  static constexpr std::int64_t kPiece = 64;  // lines whose terms are at hand
 
   /// Terms of the lines [line, end), of which the first is number 0; false if a line has more than one.
   bool find(std::int64_t line, std::int64_t end, SingleTerm<T>* terms) const {

@@ -49,7 +49,7 @@ constexpr T& field_of(const FieldRef<I, T>& fields) {
 /// What `use` returns for (fields...).
 template <std::size_t... I, class... T, class Use>
 decltype(auto) with_fields(const FieldRefs<std::index_sequence<I...>, T...>& fields, Use&& use) {
-  return use(field_of<I>(fields)...);
+  return use(detail::field_of<I>(fields)...);
 }
 
 inline constexpr std::size_t kMaxFields = 24;
@@ -76,31 +76,31 @@ constexpr auto tie_fields(T& object) {
   constexpr std::size_t n = field_count<std::remove_const_t<T>>();
   static_assert(n <= kMaxFields, "capstan: a model with more than 24 fields must list them with CAPSTAN_FIELDS");
   // clang-format off
-  if constexpr (n == 0) return refer_to();
-  else if constexpr (n == 1) { auto& [f0] = object; return refer_to(f0); }
-  else if constexpr (n == 2) { auto& [f0, f1] = object; return refer_to(f0, f1); }
-  else if constexpr (n == 3) { auto& [f0, f1, f2] = object; return refer_to(f0, f1, f2); }
-  else if constexpr (n == 4) { auto& [f0, f1, f2, f3] = object; return refer_to(f0, f1, f2, f3); }
-  else if constexpr (n == 5) { auto& [f0, f1, f2, f3, f4] = object; return refer_to(f0, f1, f2, f3, f4); }
-  else if constexpr (n == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return refer_to(f0, f1, f2, f3, f4, f5); }
-  else if constexpr (n == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6); }
-  else if constexpr (n == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7); }
-  else if constexpr (n == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
-  else if constexpr (n == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
-  else if constexpr (n == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
-  else if constexpr (n == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
-  else if constexpr (n == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
-  else if constexpr (n == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
-  else if constexpr (n == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
-  else if constexpr (n == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
-  else if constexpr (n == 17) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16); }
-  else if constexpr (n == 18) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17); }
-  else if constexpr (n == 19) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18); }
-  else if constexpr (n == 20) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19); }
-  else if constexpr (n == 21) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20); }
-  else if constexpr (n == 22) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21); }
-  else if constexpr (n == 23) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22); }
-  else if constexpr (n == 24) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23] = object; return refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23); }
+  if constexpr (n == 0) return detail::refer_to();
+  else if constexpr (n == 1) { auto& [f0] = object; return detail::refer_to(f0); }
+  else if constexpr (n == 2) { auto& [f0, f1] = object; return detail::refer_to(f0, f1); }
+  else if constexpr (n == 3) { auto& [f0, f1, f2] = object; return detail::refer_to(f0, f1, f2); }
+  else if constexpr (n == 4) { auto& [f0, f1, f2, f3] = object; return detail::refer_to(f0, f1, f2, f3); }
+  else if constexpr (n == 5) { auto& [f0, f1, f2, f3, f4] = object; return detail::refer_to(f0, f1, f2, f3, f4); }
+  else if constexpr (n == 6) { auto& [f0, f1, f2, f3, f4, f5] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5); }
+  else if constexpr (n == 7) { auto& [f0, f1, f2, f3, f4, f5, f6] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6); }
+  else if constexpr (n == 8) { auto& [f0, f1, f2, f3, f4, f5, f6, f7] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7); }
+  else if constexpr (n == 9) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8); }
+  else if constexpr (n == 10) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9); }
+  else if constexpr (n == 11) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10); }
+  else if constexpr (n == 12) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11); }
+  else if constexpr (n == 13) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12); }
+  else if constexpr (n == 14) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13); }
+  else if constexpr (n == 15) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14); }
+  else if constexpr (n == 16) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15); }
+  else if constexpr (n == 17) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16); }
+  else if constexpr (n == 18) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17); }
+  else if constexpr (n == 19) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18); }
+  else if constexpr (n == 20) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19); }
+  else if constexpr (n == 21) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20); }
+  else if constexpr (n == 22) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21); }
+  else if constexpr (n == 23) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22); }
+  else if constexpr (n == 24) { auto& [f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23] = object; return detail::refer_to(f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12, f13, f14, f15, f16, f17, f18, f19, f20, f21, f22, f23); }
   // clang-format on
 }
 
@@ -122,7 +122,7 @@ consteval std::string_view field_name() {
 }
 template <class T, std::size_t I>
 consteval auto field_address() {
-  return &field_of<I>(tie_fields(phantom<T>.value));
+  return &detail::field_of<I>(tie_fields(phantom<T>.value));
 }
 
 /// One name of the list that CAPSTAN_FIELDS keeps as text: "conv, norm".
@@ -268,7 +268,7 @@ void for_each_field(T& object, F&& use) {
   } else if constexpr (IsList<T>) {
     for_each_field(object.capstan_parts(), use);
   } else if constexpr (ListsFields<T>) {
-    with_fields(object.capstan_fields(), [&](auto&... fields) {
+    detail::with_fields(object.capstan_fields(), [&](auto&... fields) {
       std::size_t i = 0;
       (use(listed_name(Plain::capstan_field_names(), i++), fields), ...);
     });
@@ -297,7 +297,7 @@ void for_each_field(T& object, F&& use) {
                   "them with CAPSTAN_FIELDS");
     const auto fields = tie_fields(object);
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (use(field_name<field_address<Plain, I>()>(), field_of<I>(fields)), ...);
+      (use(field_name<field_address<Plain, I>()>(), detail::field_of<I>(fields)), ...);
     }
     (std::make_index_sequence<field_count<Plain>()>{});
   }
