@@ -214,8 +214,8 @@ struct Backend {
   void (*softmax_backward)(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out);
   void (*logsumexp)(const TensorImpl& x, TensorImpl& out);
 
-  // out [..., m, n] (+)= a [..., m, k] b [..., k, n]; leading axes broadcast to out's. A bias [n], contiguous, may be
-  // null, and is where it accumulates
+  // out [..., m, n] (+)= a [..., m, k] b [..., k, n]; leading axes broadcast to out's. A bias [n], contiguous, is
+  // added to every row; it may be null, and must be where it accumulates
   void (*matmul)(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, TensorImpl& out, bool accumulate);
 
   // linear algebra: matrices are the last two axes. Any type:

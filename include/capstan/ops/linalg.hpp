@@ -23,8 +23,15 @@ namespace capstan CAPSTAN_PUBLIC {
 /// Defined in autograd/linalg.cpp.
 Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 
-/// x @ weight + bias in one pass: `matmul(x, weight) + bias`, [..., in] x [in, out] + [out] -> [..., out].
-/// `bias` may be undefined for none.
+/// x @ weight + bias in one pass: `matmul(x, weight) + bias`. `bias` may be undefined for none.
+///
+/// Shapes    x [..., in], weight [in, out], bias [out] -> [..., out]
+/// Types     floating; promoted
+/// Gradient  for all three
+/// Throws    ShapeError  inner sizes differ, a weight without two axes, a bias that is not [out]
+///           DTypeError, DeviceError
+/// Source    PyTorch's nn.functional.linear, with the weight transposed
+/// Defined in autograd/linalg.cpp.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where = Where::current());
 
 /// c + a @ b in one pass, as PyTorch's addmm.
