@@ -222,6 +222,21 @@ void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, c
 
 namespace {
 
+/// A new tensor [first, second, width] of x's type, whose memory is in that order or has the second axis outermost.
+Tensor sequence_like(const TensorImpl& x, std::int64_t first, std::int64_t second, std::int64_t width, bool turned,
+                     Where where) {
+  if (!turned) return autograd::result_like(x, Shape({first, second, width}, where), x.dtype, where);
+  const Tensor memory = sequence_like(x, second, first, width, false, where);
+  const std::int64_t strides[] = {width, first * width, 1};
+  return core::make_view(*memory.impl(), Shape({first, second, width}, where), strides, 0, where);
+}
+
+/// A gradient for x whose memory is in the order of x's.
+Tensor gradient_like(const TensorImpl& x, Where where) {
+  if (x.rank() != 3) return autograd::result_like(x, where);
+  return sequence_like(x, x.shape[0], x.shape[1], x.shape[2], x.strides[0] < x.strides[1], where);
+}
+
 void replay(Replay& r) {
   const Where where = r.where();
   const auto rule = r.attributes<RecurrentRule>();
@@ -239,7 +254,7 @@ void replay(Replay& r) {
   TensorImpl* to[kRecurrentOperands] = {};
   for (int i = 0; i < kRecurrentOperands; ++i) {
     if (!r.needs(i)) continue;
-    made[i] = autograd::result_like(*r.saved(i).impl(), where);
+    made[i] = i == 0 ? gradient_like(*r.saved(0).impl(), where) : autograd::result_like(*r.saved(i).impl(), where);
     to[i] = made[i].impl();
   }
   const Tensor dx = r.needs(0) && !rule.cell ? as_sequence(made[0], rule, where) : made[0];
@@ -268,7 +283,8 @@ RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const Recu
   };
   RecurrentOutputs out;
   if (!rule.cell)
-    out.outputs = rule.time_major ? result({s.time, s.batch, s.units}) : result({s.batch, s.time, s.units});
+    out.outputs = rule.time_major ? result({s.time, s.batch, s.units})
+                                  : sequence_like(x, s.batch, s.time, s.units, rule.time_major_memory, where);
   const Tensor outputs = rule.cell ? Tensor() : as_sequence(out.outputs, rule, where);
   out.h = autograd::result_like(x, o.h.impl()->shape, x.dtype, where);
   if (lstm) out.c = autograd::result_like(x, o.c.impl()->shape, x.dtype, where);
@@ -318,7 +334,11 @@ RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands
                      Where where) {
   if (autograd::raises(o.x, o.h, o.c, o.wx, o.wh, o.b, o.bn, o.projection)) [[unlikely]]
     return run_in_float32(op, rule, o, options, where);
-  if (options != nullptr) rule.reverse = options->reverse, rule.time_major = options->time_major;
+  if (options != nullptr) {
+    rule.reverse = options->reverse;
+    rule.time_major = options->time_major;
+    rule.time_major_memory = options->time_major_memory;
+  }
   const Sizes sizes = Checks(op, rule, o, where)();
   const Tensor lengths = options == nullptr ? Tensor() : checked_lengths(op, o.x, options->lengths, sizes, where);
   if (is_half(o.x.dtype())) return autograd::recurrent_by_steps(rule, o, lengths, where);

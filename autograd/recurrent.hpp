@@ -10,7 +10,7 @@ namespace capstan::autograd {
 struct RecurrentRule {
   core::RecurrentKind kind;
   bool cell = false;  // x and h are [batch, ...], and there are no outputs
-  bool reverse = false, time_major = false;
+  bool reverse = false, time_major = false, time_major_memory = false;
 
   bool is_gru() const noexcept { return kind == core::RecurrentKind::gru || kind == core::RecurrentKind::gru_before; }
   std::int64_t blocks() const noexcept { return kind == core::RecurrentKind::lstm ? 4 : is_gru() ? 3 : 1; }

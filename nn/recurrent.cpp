@@ -171,6 +171,7 @@ struct Call {
     last_h.reserve(layers.size() * static_cast<std::size_t>(plan.directions));
     last_c.reserve(start.c.defined() ? last_h.capacity() : 0);
     for (std::size_t i = 0; i < layers.size(); ++i) {
+      options.time_major_memory = i + 1 < layers.size() && hands_on();
       if (i > 0 && plan.training && plan.dropout > 0)
         sequence = dropout(sequence, 1 - plan.dropout, default_rng(), where);
       std::vector<Tensor> outputs;
@@ -189,6 +190,9 @@ struct Call {
   }
 
  private:
+  /// Whether a layer reads what the one before it has made.
+  bool hands_on() const { return plan.directions == 1 && !(plan.training && plan.dropout > 0); }
+
   /// The states of all layers; of a single one without a copy.
   Tensor stacked(const std::vector<Tensor>& states) const {
     if (states.empty()) return {};

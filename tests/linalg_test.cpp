@@ -132,7 +132,14 @@ TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same
                                    {240, 63, 257},
                                    {241, 257, 65},
                                    {255, 65, 256},
-                                   {511, 241, 63}};
+                                   {511, 241, 63},
+                                   // few columns behind whole registers: dot products, where the right one is turned
+                                   {1, 300, 3},
+                                   {5, 128, 17},
+                                   {32, 200, 50},
+                                   {33, 1030, 52},
+                                   {64, 513, 132},
+                                   {250, 129, 2}};
   for (const DType type : {DType::float32, DType::float64})
     for (const auto& [m, k, n] : sizes) {
       const Tensor a = random_in(-1, 1, {m, k}, type, 100), b = random_in(-1, 1, {k, n}, type, 101);

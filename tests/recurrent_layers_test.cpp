@@ -121,7 +121,8 @@ const Extents many_sizes[] = {{3, 1, 1, 1, 1, false, 0, false, false},     {1, 3
                               {5, 16, 5, 17, 1, true, 0, true, true},      {7, 33, 31, 17, 2, false, 12, true, false},
                               {4, 64, 64, 2, 2, true, 0, false, true},     {16, 200, 5, 17, 1, false, 0, true, false},
                               {200, 200, 2, 2, 1, true, 50, false, false}, {2, 3, 64, 17, 3, true, 1, true, false},
-                              {33, 16, 31, 1, 2, false, 8, true, true},    {64, 64, 1, 17, 1, false, 0, false, false}};
+                              {33, 16, 31, 1, 2, false, 8, true, true},    {64, 64, 1, 17, 1, false, 0, false, false},
+                              {30, 50, 64, 5, 3, false, 0, false, false}};
 
 std::string text_of(const Extents& s, DType dtype) {
   return std::to_string(s.inputs) + " inputs, " + std::to_string(s.hidden) + " hidden, batch " +

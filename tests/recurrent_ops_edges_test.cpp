@@ -63,6 +63,22 @@ TEST_CASE("operands and output gradients of recurrent operations may be views", 
   }
 }
 
+TEST_CASE("outputs of a recurrent operation may have the memory of another order", "[recurrent]") {
+  const Tensor x = random_in(-1, 1, {6, 4, 5}, DType::float32, 1), h = zeros({6, 3}), c = zeros({6, 3});
+  const LstmWeights weights{random_in(-1, 1, {5, 12}, DType::float32, 2), random_in(-1, 1, {3, 12}, DType::float32, 3)};
+  const Tensor w = random_in(-1, 1, {6, 4, 3}, DType::float32, 4);
+  const auto run = [&](const Tensor& input, bool time_major_memory) -> Tensors {
+    GradientTape tape;
+    tape.watch(input);
+    const Tensor outputs = lstm(input, h, c, weights, {.time_major_memory = time_major_memory}).outputs;
+    return {outputs, tape.gradient(sum(outputs * w), input)};
+  };
+  const Tensors plain = run(x, false), turned = run(transpose(transpose(x, 0, 1).copy(), 0, 1), true);
+  CHECK(plain[0].is_contiguous());
+  CHECK(transpose(turned[0], 0, 1).is_contiguous());
+  check_same(turned, plain);
+}
+
 TEST_CASE("recurrent operations take batches of no rows", "[recurrent]") {
   for (const RecurrentUse& use : recurrent_uses({.batch = 0, .time = 4}))
     for (const View view : {&as_it_is, &strided}) {

@@ -261,6 +261,30 @@ TEST_CASE("what meets is added in the order of the indices, whatever the number 
   });
 }
 
+TEST_CASE("many rows that meet in a small table are added one after the other", "[index][threads]") {
+  const std::int64_t size = 30, count = 1537;
+  for (const DType type : {DType::float32, DType::float64})
+    for (const std::int64_t width : {1, 30, 64, 333}) {
+      INFO(width << " columns of " << name(type));
+      const Tensor table = random_in(-1, 1, {size, width}, type, 31), rows = random_in(-1, 1, {count, width}, type, 32);
+      const Tensor index = random_positions(-size, size, {count}, 33);
+      std::vector<double> sums = table.to(DType::float64).to_vector<double>();
+      const std::vector<double> from = rows.to(DType::float64).to_vector<double>();
+      const List at = list_of(index);
+      for (std::int64_t i = 0; i < count * width; ++i) {
+        const std::int64_t p = at[static_cast<std::size_t>(i / width)];
+        double& sum = sums[static_cast<std::size_t>((p < 0 ? p + size : p) * width + i % width)];
+        sum += from[static_cast<std::size_t>(i)];
+        if (type == DType::float32) sum = static_cast<float>(sum);
+      }
+      for (const int threads : {1, 2, 3}) {
+        const ThreadCount limit(threads);
+        CHECK(same_bits(index_add(table, {index}, rows).to(DType::float64).to_vector<double>(), sums));
+        CHECK(same_bits(index_add(table, {index}, strided(rows)).to(DType::float64).to_vector<double>(), sums));
+      }
+    }
+}
+
 TEST_CASE("scatters along the last axis agree with loops, however x and the indices are laid out", "[index][threads]") {
   const std::int64_t size = 41;
   for (const std::int64_t rows : {1, 60})

@@ -151,9 +151,11 @@ TEST_CASE("a bias begins the sums of products of all sizes", "[linalg][threads]"
                                  {130, 330, 1030},
                                  {25, 3000, 64},
                                  {600, 40, 300},
+                                 {70, 50, 200},
                                  {3, 4, 0}}) {
       INFO(m << " x " << k << " x " << n << ", " << count << " threads");
       check_linear(quarters({m, k}, DType::float32), quarters({k, n}, DType::float32));
+      check_linear(quarters({m, k}, DType::float32), transpose(quarters({n, k}, DType::float32)));
       check_linear(transpose(quarters({k, m}, DType::float32)), transpose(quarters({n, k}, DType::float32)));
       check_linear(transpose(quarters({k, m}, DType::float64)), quarters({k, n}, DType::float64));
     }

@@ -122,7 +122,14 @@ std::int64_t block_terms(std::int64_t k) {
 
 /// All of a product by one thread, which packs the right operand block by block.
 template <class T>
-void multiply_packed(const Product<T>& x, T* packed) {
+void multiply_packed(const Product<T>& whole, T* packed) {
+  const std::int64_t dotted = whole.a.column == 1 ? dotted_columns(whole.b, whole.n, whole.k) : 0;
+  if (dotted > 0) {
+    const Product<T> last = columns_of(whole, whole.n - dotted, whole.n);
+    simd().of<T>().dot_columns({last.a.data, last.a.row, 1, last.b.data, last.b.column, last.c, last.c_row, last.m,
+                                last.n, last.k, last.start.accumulate, last.start.bias});
+  }
+  const Product<T> x = columns_of(whole, 0, whole.n - dotted);
   const std::int64_t width = simd().of<T>().panel, terms = block_terms(x.k);
   for (std::int64_t column = 0; column < x.n; column += kStrips * width) {
     const std::int64_t end = std::min(column + kStrips * width, x.n);
@@ -175,6 +182,12 @@ void multiply_large(const Product<T>& x) {
 }  // namespace
 
 template <class T>
+std::int64_t dotted_columns(const Matrix<const T>& b, std::int64_t n, std::int64_t k) {
+  const std::int64_t lanes = simd().of<T>().lanes, left = n % lanes;
+  return b.row == 1 && 4 * left <= lanes && k >= 8 * lanes ? left : 0;
+}
+
+template <class T>
 void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
   if (b.column == 1) {
     for (std::int64_t row = 0; row < k; ++row) std::copy_n(b.data + row * b.row, n, out + row * n);
@@ -209,6 +222,7 @@ void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
+  template std::int64_t dotted_columns(const Matrix<const T>&, std::int64_t, std::int64_t);                            \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
   template std::int64_t product_room<T>(std::int64_t, std::int64_t);                                                   \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \

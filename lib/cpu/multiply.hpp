@@ -44,6 +44,11 @@ template <class T>
 void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
                      std::int64_t m, std::int64_t n, std::int64_t k, const Start<T>& start = {});
 
+/// Columns at the end of b [k, n] that are dot products with rows of a: where so few are left that most of a register
+/// would be empty, and where b's columns are contiguous.
+template <class T>
+std::int64_t dotted_columns(const Matrix<const T>& b, std::int64_t n, std::int64_t k);
+
 /// b [k, n], one row after the other.
 template <class T>
 void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out);

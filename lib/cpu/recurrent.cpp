@@ -57,7 +57,13 @@ Schedule::Schedule(std::int64_t rows, std::int64_t steps, const std::int64_t* le
 
 template <class T>
 Panels<T>::Panels(const Matrix<const T>& b, std::int64_t k, std::int64_t blocks, std::int64_t width, std::int64_t piece)
-    : k_(k), blocks_(blocks), width_(width), piece_(piece), data_(k * blocks * width, Where::current()) {
+    : b_(b),
+      k_(k),
+      blocks_(blocks),
+      width_(width),
+      piece_(piece),
+      dotted_(blocks == 1 ? dotted_columns(b, width, k) : 0),
+      data_(k * blocks * width, Where::current()) {
   constexpr std::int64_t kRows = 64;
   const std::int64_t parts = (k + kRows - 1) / kRows, cost = 4 * kRows * piece;  // of one, in values that are copied
   base::parallel_for(
@@ -79,8 +85,12 @@ void Panels<T>::multiply(const T* a, std::int64_t a_row, std::int64_t rows, std:
   for (std::int64_t i = pieces.first; i < pieces.last; ++i)
     for (std::int64_t block = 0; block < blocks_; ++block) {
       const std::int64_t count = end(i) - begin(i), column = block * width_ + begin(i);
-      simd().of<T>().small_gemm({a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count,
-                                 zero ? 0 : k_, block < added});
+      const std::int64_t dotted = end(i) == width_ ? dotted_ : 0, k = zero ? 0 : k_, last = width_ - dotted;
+      simd().of<T>().small_gemm(
+          {a, a_row, 1, data_.data() + k_ * column, count, c + column, c_row, rows, count - dotted, k, block < added});
+      if (dotted > 0)
+        simd().of<T>().dot_columns(
+            {a, a_row, 1, b_.data + last * b_.column, b_.column, c + last, c_row, rows, dotted, k, block < added});
     }
 }
 

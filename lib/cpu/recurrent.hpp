@@ -89,7 +89,9 @@ class Panels {
   TwoProducts<T> product_with(const T* a, std::int64_t a_row, std::int64_t rows, std::int64_t c_row, bool zero) const;
   void multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const;
 
+  Matrix<const T> b_;
   std::int64_t k_, blocks_, width_, piece_;
+  std::int64_t dotted_;  // columns at the end of b that are dot products
   core::Scratch<T> data_;
 };
 

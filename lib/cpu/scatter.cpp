@@ -4,11 +4,12 @@
 // Along the others the places differ. So pieces of those, or ranges of positions, go to different threads, and what an
 // element gets, and in which order, never depends on how many there are.
 #include <cstring>
+#include <limits>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/positions.hpp"
-#include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/single_terms.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -185,6 +186,34 @@ void write_task(const Loops<3>& loops, const Cut& cut, std::int64_t task, const 
   }
 }
 
+/// Rows that are added to those of a small table, so that many meet: put in the order of their places, block by block,
+/// they are added one after the other in registers. Threads share the columns. False if the operands are not such rows.
+template <class T, class I>
+bool add_rows(const Loops<3>& loops, const Operands<T, I>& all, const PositionRule& rule) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (loops.rank != 2 || rule.size > kSumBlock || loops.sizes[0] < 2 * rule.size || loops.sizes[0] > kMost)
+    return false;
+  const std::int64_t *row = loops.strides[0], *step = loops.strides[1];
+  if (row[kTo] != 0 || step[kAt] != 0 || step[kFrom] != 1 || step[kTo] != 1) return false;
+  const Reach reach{0, rule.size, rule};
+  core::Scratch<SingleTerm<T>> terms(loops.sizes[0], Where::current());
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < loops.sizes[0]; ++i) {
+    std::int64_t place = all.at[i * row[kAt]];
+    if (reach.holds(place)) terms[count++] = {place, static_cast<std::int32_t>(i), T(1)};
+  }
+  for (std::int64_t i = 0; i < count; i += kSumBlock)
+    put_in_order(terms.data() + i, std::min(kSumBlock, count - i), rule.size);
+  const std::int64_t width = loops.sizes[1], lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
+  base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t first = begin * lanes, columns = std::min(end * lanes, width) - first;
+    for (std::int64_t i = 0; i < count; i += kSumBlock)
+      simd().of<T>().give_terms({terms.data() + i, std::min(kSumBlock, count - i), all.from + first, row[kFrom],
+                                 all.to + first, rule.scale, columns, true, true});
+  });
+  return true;
+}
+
 template <class T, class Op>
 void write_all(const TensorImpl& values, const TensorImpl& positions, const PositionRule& rule, TensorImpl& target,
                const Op& op) {
@@ -194,6 +223,8 @@ void write_all(const TensorImpl& values, const TensorImpl& positions, const Posi
   const Cut cut(loops, total, rule.size);
   visit_positions(positions, [&]<class I>(const I*) {
     const Operands<T, I> all{positions.as<const I>(), values.as<const T>(), target.as<T>()};
+    if constexpr (std::is_same_v<Op, Add<T>> && std::is_floating_point_v<T>)
+      if (add_rows(loops, all, rule)) return;
     const std::int64_t grain = kCheapGrain / 4 / (total / cut.apart_items / cut.pieces + 1) + 1;
     base::parallel_for(cut.tasks(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) write_task(loops, cut, task, all, rule, op);

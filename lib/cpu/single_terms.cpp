@@ -82,7 +82,7 @@ class SingleTermProduct {
       for (std::int64_t line = first * size; line < std::min(last * size, lines_); line += size) {
         const std::int64_t end = std::min(line + size, lines_);
         if (!find(line, end, terms.data() + line)) return false;
-        put_in_order(terms.data() + line, end - line);
+        put_in_order(terms.data() + line, end - line, m_);
       }
       return true;
     });
@@ -102,19 +102,6 @@ class SingleTermProduct {
       simd().of<T>().give_terms({terms + line, std::min(size, lines_ - line), b_.data + line * b_.row + begin, b_.row,
                                  c_ + begin, c_row_, width, true});
     return start_.accumulate || are_finite(c_ + begin, c_row_, m_, width);  // where b is not, some sum is not
-  }
-  void put_in_order(SingleTerm<T>* terms, std::int64_t count) const {
-    if (m_ > kSumBlock)  // too many places to count
-      return std::sort(terms, terms + count, [](const SingleTerm<T>& x, const SingleTerm<T>& y) {
-        return x.place != y.place ? x.place < y.place : x.line < y.line;
-      });
-    std::int16_t next[kSumBlock + 1] = {};
-    SingleTerm<T> sorted[kSumBlock];
-    for (std::int64_t i = 0; i < count; ++i) ++next[terms[i].place + 1];
-    for (std::int64_t place = 0; place < m_; ++place)
-      next[place + 1] = static_cast<std::int16_t>(next[place + 1] + next[place]);
-    for (std::int64_t i = 0; i < count; ++i) sorted[next[terms[i].place]++] = terms[i];
-    std::copy_n(sorted, count, terms);
   }
 
   const T* a_;
@@ -139,6 +126,21 @@ bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std
 }
 
 template <class T>
+void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places) {
+  if (places > kSumBlock)  // too many to count
+    return std::sort(terms, terms + count, [](const SingleTerm<T>& x, const SingleTerm<T>& y) {
+      return x.place != y.place ? x.place < y.place : x.line < y.line;
+    });
+  std::int16_t next[kSumBlock + 1] = {};
+  SingleTerm<T> sorted[kSumBlock];
+  for (std::int64_t i = 0; i < count; ++i) ++next[terms[i].place + 1];
+  for (std::int64_t place = 0; place < places; ++place)
+    next[place + 1] = static_cast<std::int16_t>(next[place + 1] + next[place]);
+  for (std::int64_t i = 0; i < count; ++i) sorted[next[terms[i].place]++] = terms[i];
+  std::copy_n(sorted, count, terms);
+}
+
+template <class T>
 bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width) {
   const auto look = [](const T* from, std::int64_t size) { return !simd().of<T>().any_bad(from, size, true); };
   return every(count, kCheapGrain / (width + 1), [&](std::int64_t begin, std::int64_t end) {
@@ -157,6 +159,7 @@ void multiply_sparse(const Matrix<const T>& a, const Matrix<const T>& b, T* c, s
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                  \
   template bool are_single_terms(const T*, std::int64_t, std::int64_t, std::int64_t, SingleTerm<T>*);           \
+  template void put_in_order(SingleTerm<T>*, std::int64_t, std::int64_t);                                       \
   template bool are_finite(const T*, std::int64_t, std::int64_t, std::int64_t);                                 \
   template void multiply_sparse(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, \
                                 std::int64_t, std::int64_t, const Start<T>&);

@@ -38,7 +38,8 @@ template <class T> struct TermProduct {
   std::int64_t b_row;
   T* c;
   std::int64_t c_row, width;
-  bool accumulate;
+  bool accumulate;          // take_terms: to what is there
+  bool one_by_one = false;  // give_terms: each term to what is there, instead of the sum of all that are of a place
 };
 
 /// A row of b for each row of a result, times a value.
@@ -286,6 +287,8 @@ template <class T> struct FloatKernels {
   /// to [count, width] = the rows that begin at from[offsets[i]]
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
+  // the same for few columns; those of the right operand are rows of b, and those of a have a step of 1
+  void (*dot_columns)(const SmallGemm<T>& g);
   // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if
   // `terms` is not null
   bool (*single_terms)(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms);

@@ -171,6 +171,50 @@ template <class T> void small_gemm(const SmallGemm<T>& g) {
   else for_tiles<T>(g.m, g.n, FromRow<T>{g.bias}, ToMatrix<T>{g.c, g.c_row}, f);
 }
 
+/// Rows x Columns dot products, to c.
+template <int Rows, int Columns, class T>
+CAPSTAN_INLINE void dot_tile(const SmallGemm<T>& g, std::int64_t row, std::int64_t column) {
+  using L = Lanes<T>;
+  const T *a = g.a + row * g.a_row, *b = g.b + column * g.b_row;
+  const std::int64_t a_row = g.a_row, b_row = g.b_row, k = g.k;
+  L sums[Rows][Columns];
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = L(0); });
+  });
+  const auto add = [&](std::int64_t p, auto count) __attribute__((always_inline)) {
+    L right[Columns];
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { right[j] = load_part(b + j * b_row + p, count); });
+    unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+      const L left = load_part(a + i * a_row + p, count);
+      unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+    });
+  };
+  std::int64_t p = 0;
+  for (; p + L::size <= k; p += L::size) add(p, Whole());
+  if (p < k) add(p, static_cast<int>(k - p));
+  unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      T& to = g.c[(row + i) * g.c_row + column + j];
+      const T begin = g.accumulate ? to : g.bias == nullptr ? T(0) : g.bias[column + j];
+      to = begin + add_lanes(sums[i][j]);
+    });
+  });
+}
+
+/// Products whose columns are so few that most of a register would be empty. Column j of the right operand is row j of
+/// b, and those of a are whole, too.
+template <class T> void dot_columns(const SmallGemm<T>& g) {
+  constexpr int kRows = kTileSums / 6;
+  const auto columns = [&]<int Columns>(std::int64_t column, std::integral_constant<int, Columns>) {
+    std::int64_t row = 0;
+    for (; row + kRows <= g.m; row += kRows) dot_tile<kRows, Columns>(g, row, column);
+    for (; row < g.m; ++row) dot_tile<1, Columns>(g, row, column);
+  };
+  std::int64_t column = 0;
+  for (; column + 2 <= g.n; column += 2) columns(column, std::integral_constant<int, 2>());
+  if (column < g.n) columns(column, std::integral_constant<int, 1>());
+}
+
 // --- a recurrent sequence: h[t] = activation(b + x[t] wx + h[t-1] wh) ---
 
 template <class Op, class T> void rnn_forward_with(const RnnRows<T>& r) {

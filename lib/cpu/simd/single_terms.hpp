@@ -70,14 +70,17 @@ CAPSTAN_INLINE void give_columns(const TermProduct<T>& p, const SingleTerm<T>* f
                                  std::int64_t j, Count count) {
   using L = Lanes<T>;
   L sums[Registers];
-  for (L& sum : sums) sum = L(0);
   T* to = p.c + first->place * p.c_row + j;
+  for (int r = 0; r < Registers; ++r) sums[r] = p.one_by_one ? load_part(to + r * L::size, count) : L(0);
   for (const SingleTerm<T>* term = first; term != last; ++term) {
     const L value(term->value);
     const T* from = p.b + term->line * p.b_row + j;
     for (int r = 0; r < Registers; ++r) sums[r] = fma(value, load_part(from + r * L::size, count), sums[r]);
   }
-  for (int r = 0; r < Registers; ++r) store_part(load_part(to + r * L::size, count) + sums[r], to + r * L::size, count);
+  for (int r = 0; r < Registers; ++r) {
+    if (!p.one_by_one) sums[r] = load_part(to + r * L::size, count) + sums[r];
+    store_part(sums[r], to + r * L::size, count);
+  }
 }
 
 template <class T> void give_terms(const TermProduct<T>& p) {

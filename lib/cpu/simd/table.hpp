@@ -34,6 +34,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .any_bad = &any_bad<T>,
       .copy_rows = &copy_rows<T>,
       .small_gemm = &small_gemm<T>,
+      .dot_columns = &dot_columns<T>,
       .single_terms = &single_terms<T>,
       .take_terms = &take_terms<T>,
       .give_terms = &give_terms<T>,
