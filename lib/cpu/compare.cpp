@@ -1,4 +1,5 @@
 // Comparisons, questions, logic, bits, and selection by a condition.
+#include <algorithm>
 #include <atomic>
 #include <type_traits>
 
@@ -25,8 +26,7 @@ void compare_with(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, F f
                   for (std::int64_t i = 0; i < count; ++i) at[i] = f(x[i], *y);
                 else if (step[1] == 1)
                   for (std::int64_t i = 0; i < count; ++i) at[i] = f(*x, y[i]);
-                else
-                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(*x, *y);
+                else std::fill_n(at, count, f(*x, *y));
               });
 }
 
