@@ -234,7 +234,8 @@ Tensor sequence_like(const TensorImpl& x, std::int64_t first, std::int64_t secon
 /// A gradient for x whose memory is in the order of x's.
 Tensor gradient_like(const TensorImpl& x, Where where) {
   if (x.rank() != 3) return autograd::result_like(x, where);
-  return sequence_like(x, x.shape[0], x.shape[1], x.shape[2], x.strides[0] < x.strides[1], where);
+  const bool turned = x.strides[0] > 0 && x.strides[0] < x.strides[1];
+  return sequence_like(x, x.shape[0], x.shape[1], x.shape[2], turned, where);
 }
 
 void replay(Replay& r) {

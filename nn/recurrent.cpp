@@ -121,6 +121,7 @@ struct Call {
   const detail::RecurrentPlan& plan;
   const std::vector<RecurrentLayer>& layers;
   Where where;
+  bool fused = true;  // small Rnns are computed row by row instead, and read their inputs so
 
   /// All weights have its type and device.
   const Tensor& first_weight() const {
@@ -190,8 +191,8 @@ struct Call {
   }
 
  private:
-  /// Whether a layer reads what the one before it has made.
-  bool hands_on() const { return plan.directions == 1 && !(plan.training && plan.dropout > 0); }
+  /// Whether a layer reads what the one before it has made, step by step.
+  bool hands_on() const { return fused && plan.directions == 1 && !(plan.training && plan.dropout > 0); }
 
   /// The states of all layers; of a single one without a copy.
   Tensor stacked(const std::vector<Tensor>& states) const {
@@ -212,7 +213,7 @@ Rnn::State Rnn::zero_state(std::int64_t batch, Where where) const {
 }
 
 Rnn::Result Rnn::operator()(const Tensor& x, const RecurrentOptions<State>& options, Where where) const {
-  const Call call{"Rnn", plan_, layers, where};
+  const Call call{"Rnn", plan_, layers, where, /*fused=*/false};
   const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);

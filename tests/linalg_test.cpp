@@ -139,6 +139,7 @@ TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same
                                    {32, 200, 50},
                                    {33, 1030, 52},
                                    {64, 513, 132},
+                                   {13, 512, 513},
                                    {250, 129, 2}};
   for (const DType type : {DType::float32, DType::float64})
     for (const auto& [m, k, n] : sizes) {

@@ -63,20 +63,52 @@ TEST_CASE("operands and output gradients of recurrent operations may be views", 
   }
 }
 
-TEST_CASE("outputs of a recurrent operation may have the memory of another order", "[recurrent]") {
-  const Tensor x = random_in(-1, 1, {6, 4, 5}, DType::float32, 1), h = zeros({6, 3}), c = zeros({6, 3});
-  const LstmWeights weights{random_in(-1, 1, {5, 12}, DType::float32, 2), random_in(-1, 1, {3, 12}, DType::float32, 3)};
-  const Tensor w = random_in(-1, 1, {6, 4, 3}, DType::float32, 4);
-  const auto run = [&](const Tensor& input, bool time_major_memory) -> Tensors {
-    GradientTape tape;
-    tape.watch(input);
-    const Tensor outputs = lstm(input, h, c, weights, {.time_major_memory = time_major_memory}).outputs;
-    return {outputs, tape.gradient(sum(outputs * w), input)};
+TEST_CASE("outputs of a recurrent operation may have the memory of another order, and so may gradients",
+          "[recurrent]") {
+  const auto noise = [](const Shape& shape, std::uint64_t seed) {
+    return random_in(-1, 1, shape, DType::float32, seed);
   };
-  const Tensors plain = run(x, false), turned = run(transpose(transpose(x, 0, 1).copy(), 0, 1), true);
-  CHECK(plain[0].is_contiguous());
-  CHECK(transpose(turned[0], 0, 1).is_contiguous());
-  check_same(turned, plain);
+  using Layer = std::function<Tensor(const Tensor& x, const SequenceOptions& options)>;
+  const std::int64_t batch = 6, hidden = 70;
+  const Tensor h = noise({batch, hidden}, 1), p = noise({batch, 4}, 2), c = noise({batch, hidden}, 3);
+  const Layer layers[] = {
+      [&](const Tensor& x, const SequenceOptions& o) {
+        return lstm(x, h, c, {noise({5, 280}, 4), noise({hidden, 280}, 5)}, o).outputs;
+      },
+      [&](const Tensor& x, const SequenceOptions& o) {
+        return lstm(x, p, c, {noise({5, 280}, 4), noise({4, 280}, 5), {}, noise({hidden, 4}, 6)}, o).outputs;
+      },
+      [&](const Tensor& x, const SequenceOptions& o) {
+        return gru(x, h, {noise({5, 210}, 4), noise({hidden, 210}, 5)}, true, o).outputs;
+      },
+      [&](const Tensor& x, const SequenceOptions& o) {
+        return rnn(x, h, {noise({5, hidden}, 4), noise({hidden, hidden}, 5)}, Activation::tanh, o).outputs;
+      }};
+  for (std::size_t i = 0; i < std::size(layers); ++i)
+    for (const std::int64_t time : {1, 4})
+      for (const bool some : {false, true}) {
+        INFO("layer " << i << ", " << time << " steps" << (some ? ", lengths" : ""));
+        SequenceOptions options;
+        if (some) options.lengths = from_vector(std::vector<std::int64_t>{time, 0, 1, time, 1, time});
+        const Tensor input = noise({batch, time, 5}, 7);
+        const auto run = [&](bool turned) -> Tensors {
+          options.time_major_memory = turned;
+          GradientTape tape;
+          tape.watch(input);
+          const Tensor x = turned ? transpose(transpose(input, 0, 1).copy(), 0, 1) : input.copy();
+          Tensor gradient;
+          tape.on_gradient(x, [&](const Tensor& g) { gradient = g; });
+          const Tensor outputs = layers[i](x, options);
+          tape.gradient(sum(outputs * outputs), input);
+          return {outputs, gradient};
+        };
+        const Tensors plain = run(false), turned = run(true);
+        for (const std::size_t k : {0u, 1u}) {
+          CHECK(plain[k].is_contiguous());
+          CHECK(transpose(turned[k], 0, 1).is_contiguous());
+        }
+        check_same(turned, plain);
+      }
 }
 
 TEST_CASE("recurrent operations take batches of no rows", "[recurrent]") {

@@ -241,7 +241,10 @@ TEST_CASE("ties in a segment share the gradient evenly", "[index]") {
 TEST_CASE("what meets is added in the order of the indices, whatever the number of threads", "[index][threads]") {
   const Tensor x = random_in(-1, 1, {50, 300}, DType::float32, 1);
   const Tensor rows = random_positions(0, 50, {4000}, 2), u = random_in(-1, 1, {4000, 300}, DType::float32, 3);
-  check_threads([&] { return index_add(x, {rows}, u); });  // wide rows: pieces of them
+  check_threads([&] { return index_add(x, {rows}, u); });  // in the order of the places
+  check_threads([&] { return index_add(concat({x, x}), {rows * 2}, u * 2); });
+  const Tensor large = random_in(-1, 1, {600, 300}, DType::float32, 1);
+  check_threads([&] { return index_add(large, {rows * 11}, u); });  // wide rows: pieces of them
   check_threads([&] { return index_set(x, {rows}, u); });
   const Tensor narrow_rows = random_in(-1, 1, {50, 3}, DType::float32, 4);
   const Tensor many = random_positions(-50, 50, {60000}, 5), v = random_in(-1, 1, {60000, 3}, DType::float32, 6);
@@ -261,28 +264,44 @@ TEST_CASE("what meets is added in the order of the indices, whatever the number 
   });
 }
 
-TEST_CASE("many rows that meet in a small table are added one after the other", "[index][threads]") {
-  const std::int64_t size = 30, count = 1537;
+TEST_CASE("many rows that meet in a table are added one after the other", "[index][threads]") {
   for (const DType type : {DType::float32, DType::float64})
-    for (const std::int64_t width : {1, 30, 64, 333}) {
-      INFO(width << " columns of " << name(type));
-      const Tensor table = random_in(-1, 1, {size, width}, type, 31), rows = random_in(-1, 1, {count, width}, type, 32);
-      const Tensor index = random_positions(-size, size, {count}, 33);
-      std::vector<double> sums = table.to(DType::float64).to_vector<double>();
-      const std::vector<double> from = rows.to(DType::float64).to_vector<double>();
-      const List at = list_of(index);
-      for (std::int64_t i = 0; i < count * width; ++i) {
-        const std::int64_t p = at[static_cast<std::size_t>(i / width)];
-        double& sum = sums[static_cast<std::size_t>((p < 0 ? p + size : p) * width + i % width)];
-        sum += from[static_cast<std::size_t>(i)];
-        if (type == DType::float32) sum = static_cast<float>(sum);
-      }
-      for (const int threads : {1, 2, 3}) {
-        const ThreadCount limit(threads);
-        CHECK(same_bits(index_add(table, {index}, rows).to(DType::float64).to_vector<double>(), sums));
-        CHECK(same_bits(index_add(table, {index}, strided(rows)).to(DType::float64).to_vector<double>(), sums));
-      }
-    }
+    for (const std::int64_t size : {1, 30, 512, 513})
+      for (const std::int64_t count : {2 * size - 1, 2 * size, std::int64_t{9001}})
+        for (const std::int64_t width : {1, 30, 333}) {
+          INFO(count << " rows, " << width << " columns of " << name(type) << ", table of " << size);
+          const Tensor table = random_in(-1, 1, {size, width}, type, 31);
+          const Tensor rows = random_in(-1, 1, {count, width + 3}, type, 32),
+                       index = random_positions(-size, size, {count}, 33);
+          const Tensor one = broadcast_to(narrow(rows, 0, 0, 1), rows.shape());
+          for (const Tensor& from : {narrow(rows, 1, 2, width), narrow(one, 1, 2, width)}) {
+            const List at = list_of(index);
+            const std::vector<double> values = from.to(DType::float64).to_vector<double>();
+            std::vector<double> all = table.to(DType::float64).to_vector<double>();
+            std::vector<double> some(all.size(), 0.0);  // without those whose index is negative
+            const auto add = [&](double& sum, double value) {
+              sum += value;
+              if (type == DType::float32) sum = static_cast<float>(sum);
+            };
+            for (std::int64_t i = 0; i < count * width; ++i) {
+              const std::int64_t p = at[static_cast<std::size_t>(i / width)];
+              const double value = values[static_cast<std::size_t>(i)];
+              add(all[static_cast<std::size_t>((p < 0 ? p + size : p) * width + i % width)], value);
+              if (p >= 0) add(some[static_cast<std::size_t>(p * width + i % width)], value);
+            }
+            for (const int threads : {1, 2, 3}) {
+              const ThreadCount limit(threads);
+              const auto check = [](const Tensor& result, const std::vector<double>& expected) {
+                CHECK(same_bits(result.to(DType::float64).to_vector<double>(), expected));
+              };
+              check(index_add(table, {index}, from), all);
+              check(index_add(table, {index.to(DType::int32)}, from), all);
+              check(segment_sum(from, index, size), some);
+            }
+          }
+        }
+  const Tensor none = segment_sum(ones({100, 40}), full({100}, -1, {.dtype = DType::int64}), 3);
+  CHECK(same(none, zeros({3, 40})));
 }
 
 TEST_CASE("scatters along the last axis agree with loops, however x and the indices are laid out", "[index][threads]") {

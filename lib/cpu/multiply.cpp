@@ -120,15 +120,22 @@ std::int64_t block_terms(std::int64_t k) {
   return (k + blocks - 1) / blocks;
 }
 
+/// All of a product whose columns are dot products.
+template <class T>
+void add_dots(const Product<T>& x) {
+  const std::int64_t terms = block_terms(x.k);
+  for (std::int64_t p = 0; p < x.k; p += terms) {
+    const Start<T> start = x.start_at(p);
+    simd().of<T>().dot_columns({x.a.data + p, x.a.row, 1, x.b.data + p, x.b.column, x.c, x.c_row, x.m, x.n,
+                                std::min(terms, x.k - p), start.accumulate, start.bias});
+  }
+}
+
 /// All of a product by one thread, which packs the right operand block by block.
 template <class T>
 void multiply_packed(const Product<T>& whole, T* packed) {
   const std::int64_t dotted = whole.a.column == 1 ? dotted_columns(whole.b, whole.n, whole.k) : 0;
-  if (dotted > 0) {
-    const Product<T> last = columns_of(whole, whole.n - dotted, whole.n);
-    simd().of<T>().dot_columns({last.a.data, last.a.row, 1, last.b.data, last.b.column, last.c, last.c_row, last.m,
-                                last.n, last.k, last.start.accumulate, last.start.bias});
-  }
+  if (dotted > 0) add_dots(columns_of(whole, whole.n - dotted, whole.n));
   const Product<T> x = columns_of(whole, 0, whole.n - dotted);
   const std::int64_t width = simd().of<T>().panel, terms = block_terms(x.k);
   for (std::int64_t column = 0; column < x.n; column += kStrips * width) {

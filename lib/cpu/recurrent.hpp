@@ -56,6 +56,7 @@ class Schedule {
 };
 
 /// A matrix [k, blocks * width] cut into pieces of `piece` columns, none of which crosses a block; each is contiguous.
+/// The matrix must outlive them.
 template <class T>
 class Panels {
  public:

@@ -4,7 +4,6 @@
 // Along the others the places differ. So pieces of those, or ranges of positions, go to different threads, and what an
 // element gets, and in which order, never depends on how many there are.
 #include <cstring>
-#include <limits>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/backend.hpp"
@@ -187,30 +186,34 @@ void write_task(const Loops<3>& loops, const Cut& cut, std::int64_t task, const 
 }
 
 /// Rows that are added to those of a small table, so that many meet: put in the order of their places, block by block,
-/// they are added one after the other in registers. Threads share the columns. False if the operands are not such rows.
+/// they are added one after the other in registers. Threads share the columns. False if the operands are not such rows,
+/// or have too few columns.
 template <class T, class I>
 bool add_rows(const Loops<3>& loops, const Operands<T, I>& all, const PositionRule& rule) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (loops.rank != 2 || rule.size > kSumBlock || loops.sizes[0] < 2 * rule.size || loops.sizes[0] > kMost)
-    return false;
-  const std::int64_t *row = loops.strides[0], *step = loops.strides[1];
+  constexpr std::int64_t kAtOnce = 16 * kSumBlock;
+  if (loops.rank != 2 || rule.size > kSumBlock || loops.sizes[0] < 2 * rule.size) return false;
+  const std::int64_t rows = loops.sizes[0], width = loops.sizes[1], *row = loops.strides[0], *step = loops.strides[1];
   if (row[kTo] != 0 || step[kAt] != 0 || step[kFrom] != 1 || step[kTo] != 1) return false;
+  const std::int64_t lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
+  if (units < threads() && rows * width >= kCheapGrain) return false;
   const Reach reach{0, rule.size, rule};
-  core::Scratch<SingleTerm<T>> terms(loops.sizes[0], Where::current());
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < loops.sizes[0]; ++i) {
-    std::int64_t place = all.at[i * row[kAt]];
-    if (reach.holds(place)) terms[count++] = {place, static_cast<std::int32_t>(i), T(1)};
-  }
-  for (std::int64_t i = 0; i < count; i += kSumBlock)
-    put_in_order(terms.data() + i, std::min(kSumBlock, count - i), rule.size);
-  const std::int64_t width = loops.sizes[1], lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
-  base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * lanes, columns = std::min(end * lanes, width) - first;
+  core::Scratch<SingleTerm<T>> terms(std::min(rows, kAtOnce), Where::current());
+  for (std::int64_t begin = 0; begin < rows; begin += kAtOnce) {
+    std::int64_t count = 0;
+    for (std::int64_t i = begin; i < std::min(begin + kAtOnce, rows); ++i) {
+      std::int64_t place = all.at[i * row[kAt]];
+      if (reach.holds(place)) terms[count++] = {place, static_cast<std::int32_t>(i - begin), T(1)};
+    }
     for (std::int64_t i = 0; i < count; i += kSumBlock)
-      simd().of<T>().give_terms({terms.data() + i, std::min(kSumBlock, count - i), all.from + first, row[kFrom],
-                                 all.to + first, rule.scale, columns, true, true});
-  });
+      put_in_order(terms.data() + i, std::min(kSumBlock, count - i), rule.size);
+    base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t first, std::int64_t last) {
+      const std::int64_t column = first * lanes, columns = std::min(last * lanes, width) - column;
+      for (std::int64_t i = 0; i < count; i += kSumBlock)
+        simd().of<T>().give_terms({terms.data() + i, std::min(kSumBlock, count - i),
+                                   all.from + begin * row[kFrom] + column, row[kFrom], all.to + column, rule.scale,
+                                   columns, true, true});
+    });
+  }
   return true;
 }
 

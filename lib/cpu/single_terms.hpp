@@ -13,7 +13,7 @@ template <class T>
 bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width,
                       SingleTerm<T>* terms = nullptr);
 
-/// Puts at most kSumBlock terms in the order of their places, of which there are `places`, and of their lines.
+/// Puts at most kSumBlock terms, in the order of their lines, in that of their places, of which there are `places`.
 template <class T>
 void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places);
 

@@ -26,7 +26,8 @@ struct SequenceOptions {
   Tensor lengths = {};   ///< [B] int32 or int64 in 0..T: valid steps of each row; undefined for all
   bool reverse = false;  ///< from each row's last valid step to its first; outputs stay at the places of their inputs
   bool time_major = false;  ///< x and the outputs are [T, B, ...] instead of [B, T, ...]
-  /// The outputs' memory is in the order [T, B, ...], whatever their axes: what a layer behind this one reads fastest.
+  /// The outputs' memory may be in the order [T, B, ...], whatever their axes, if that is faster to make and for a layer
+  /// behind this one to read; strides tell. Values are the same.
   bool time_major_memory = false;
 };
 

@@ -287,14 +287,14 @@ template <class T> struct FloatKernels {
   /// to [count, width] = the rows that begin at from[offsets[i]]
   void (*copy_rows)(const T* from, const std::int64_t* offsets, std::int64_t count, T* to, std::int64_t width);
   void (*small_gemm)(const SmallGemm<T>& g);
-  // the same for few columns; those of the right operand are rows of b, and those of a have a step of 1
+  // the same for few columns; those of the right operand are rows of b, and rows of a are contiguous
   void (*dot_columns)(const SmallGemm<T>& g);
   // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if
   // `terms` is not null
   bool (*single_terms)(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms);
   // row `line` of c = or += value * row `place` of b
   void (*take_terms)(const TermProduct<T>& p);
-  // row `place` of c += value * row `line` of b; terms of a place follow one another, and are added up before
+  // row `place` of c += value * row `line` of b; terms of a place follow one another
   void (*give_terms)(const TermProduct<T>& p);
   std::int64_t lanes, panel;  // of a register; of the most columns that `offset_gemm` takes
   void (*offset_gemm)(const OffsetGemm<T>& g);
