@@ -168,6 +168,17 @@ TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same
     }
 }
 
+TEST_CASE("long sums of few columns are made of short ones", "[linalg]") {
+  constexpr std::int64_t kRows = 100, kTerms = 200'000;  // equal ones, so that errors add up
+  const Tensor a = full({kRows, kTerms}, 0.1, {DType::float32});
+  for (const std::int64_t columns : {1, 2}) {
+    const Tensor b = transpose(full({columns, kTerms}, 0.1, {DType::float32}));
+    const double expected = kTerms * static_cast<double>(0.1f) * static_cast<double>(0.1f);
+    for (const double value : values(matmul(a, b)))
+      REQUIRE(std::fabs(value - expected) <= tolerance::product32 * expected);
+  }
+}
+
 TEST_CASE("matmul takes operands that repeat one row or one column", "[linalg]") {
   const std::int64_t sizes[][3] = {{70, 300, 100}, {5, 20, 7}};
   for (const DType type : {DType::float32, DType::float64})
