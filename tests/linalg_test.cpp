@@ -168,7 +168,8 @@ TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same
     }
 }
 
-TEST_CASE("long sums of few columns are made of short ones", "[linalg]") {
+// Of products on CPUs: how another library adds up is its own affair.
+TEST_CASE("long sums of few columns are made of short ones", "[linalg][host]") {
   constexpr std::int64_t kRows = 100, kTerms = 200'000;  // equal ones, so that errors add up
   const Tensor a = full({kRows, kTerms}, 0.1, {DType::float32});
   for (const std::int64_t columns : {1, 2}) {
