@@ -68,6 +68,31 @@ TEST_CASE("sums and extremes agree with loops over all axes, shapes and layouts"
       }
 }
 
+TEST_CASE("all axes but one in the middle reduce as the same elements in rows do", "[reduce]") {
+  const auto whole = [](const Shape& shape, DType type) { return random_in(-1, 9, shape, type, 83); };
+  for (const DType type : {DType::float64, DType::float32, DType::int64}) {
+    const std::pair<const char*, Tensor> cases[] = {
+        {"whole", whole({3, 4, 40}, type)},
+        {"every second column", whole({3, 4, 80}, type).index({all, all, from(0, 2)})},
+        {"a part of the columns", whole({3, 4, 80}, type).index({all, all, range(5, 70)})},
+        {"stretched", broadcast_to(whole({1, 4, 33}, type), {6, 4, 33})},
+        {"two axes each side", reshape(whole({6, 5, 4, 8, 9}, type), {30, 4, 72})},
+        {"reversed", flip(whole({5, 3, 64}, type), 0)},
+        {"longer than what is added in one go", whole({2, 2, 70001}, type)},
+    };
+    for (const auto& [what, x] : cases) {
+      INFO(what << ", " << name(type));
+      const Tensor rows = reshape(permute(x, {1, 0, 2}).contiguous(), {x.size(1), -1});
+      const double allowed = type == DType::float64 ? tolerance::roundings64 : tolerance::roundings32;
+      CHECK(relative_error(values(sum(x, {0, 2})), values(sum(rows, 1))) <= allowed);
+      CHECK(same(max(x, {0, 2}), max(rows, 1)));
+      CHECK(same(min(x, {2, 0}), min(rows, 1)));
+      CHECK(same(all_of(x > 0, {0, 2}), all_of(rows > 0, 1)));
+      CHECK(same(any_of(x > 8, {0, 2}), any_of(rows > 8, 1)));
+    }
+  }
+}
+
 TEST_CASE("keepdims leaves reduced axes with size 1", "[reduce]") {
   const Tensor x = random_in(-1, 1, {2, 3, 4}, DType::float64, 82);
   const ReduceOptions keep{.keepdims = true};

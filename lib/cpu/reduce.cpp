@@ -1,5 +1,6 @@
-// Reductions. Two shapes are fast: the reduced elements are contiguous (rows), or the kept ones are (columns); others
-// are first copied into rows. Work is cut at fixed places, so that results do not depend on the number of threads.
+// Reductions. Three shapes are fast: the reduced elements are contiguous (rows), or in runs that are, or the kept ones
+// are (columns); others are first copied into rows. Work is cut at fixed places, so that results do not depend on the
+// number of threads.
 #include <cstring>
 
 #include "lib/core/dispatch.hpp"
@@ -14,6 +15,7 @@ using kernels::Reduction;
 
 constexpr std::int64_t kColumnPiece = 256;  // columns, times
 constexpr std::int64_t kColumnRows = 4096;  // rows, that are reduced in one go
+constexpr std::int64_t kShortestRun = 32;   // elements one behind the other that are reduced where they stand
 
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
@@ -69,6 +71,39 @@ Part combined(bool sums, Part a, Part b) {
   }
 }
 
+/// Calls use(Type<Part>, Type<Result>, reduce, combine): reduce(p, count) is the Part of a run, combine(a, b) that of
+/// both, and Result what is written in the end.
+template <class T, class Use>
+void with_reduction(Reduction kind, Use use) {
+  if (kind == Reduction::sum || kind == Reduction::prod) {
+    using Part = decltype(sum_of<T>(nullptr, 0));
+    using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+    const bool sums = kind == Reduction::sum;
+    use(
+        core::Type<Part>(), core::Type<Result>(),
+        [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
+        [=](Part a, Part b) { return combined(sums, a, b); });
+  } else if (kind == Reduction::max || kind == Reduction::min) {
+    use(
+        core::Type<T>(), core::Type<T>(), [=](const T* p, std::int64_t n) { return extreme_of<T>(kind, p, n); },
+        [=](T a, T b) {
+          const T both[] = {a, b};
+          return extreme_of<T>(kind, both, 2);
+        });
+  } else {
+    const bool stop = kind == Reduction::any;
+    use(
+        core::Type<bool>(), core::Type<bool>(),
+        [=](const T* p, std::int64_t n) {
+          for (std::int64_t i = 0; i < n; ++i)
+            if ((p[i] != T(0)) == stop) return stop;
+          return !stop;
+        },
+        [=](bool a, bool b) { return stop ? a || b : a && b; });
+  }
+}
+
+/// The reduced axes are one run of unit stride.
 template <class T>
 void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), rows = split.kept.numel();
@@ -83,36 +118,47 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
     }
   }
   const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
-  if (kind == Reduction::sum || kind == Reduction::prod) {
-    using Part = decltype(sum_of<T>(from, count));
-    using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    const bool sums = kind == Reduction::sum;
-    Result* to = out.as<Result>();
-    reduce_rows<Part>(
-        rows, count, row, [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
-        [=](Part a, Part b) { return combined(sums, a, b); },
-        [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
-  } else if (kind == Reduction::max || kind == Reduction::min) {
-    T* to = out.as<T>();
-    reduce_rows<T>(
-        rows, count, row, [=](const T* p, std::int64_t n) { return extreme_of<T>(kind, p, n); },
-        [=](T a, T b) {
-          const T both[] = {a, b};
-          return extreme_of<T>(kind, both, 2);
-        },
-        [=](std::int64_t i, T v) { to[i] = v; });
-  } else {
-    bool* to = out.as<bool>();
-    const bool stop = kind == Reduction::any;
-    reduce_rows<bool>(
-        rows, count, row,
-        [=](const T* p, std::int64_t n) {
-          for (std::int64_t i = 0; i < n; ++i)
-            if ((p[i] != T(0)) == stop) return stop;
-          return !stop;
-        },
-        [=](bool a, bool b) { return stop ? a || b : a && b; }, [=](std::int64_t i, bool v) { to[i] = v; });
+  with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto run, auto combine) {
+    Result* const to = out.as<Result>();
+    reduce_rows<Part>(rows, count, row, run, combine, [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
+  });
+}
+
+/// The last reduced axes are runs of unit stride, those before them walk from run to run: of images, all but channels.
+/// Not for products: those of runs may leave the range of a double where that of all stays within.
+template <class T>
+void runs_to(Reduction kind, const TensorImpl& x, const Split& split, std::int64_t count, TensorImpl& out) {
+  const std::int64_t runs = split.reduced.numel() / count, rows = split.kept.numel();
+  const auto row = [&](std::int64_t i) {
+    std::int64_t offset = kept_offset(split, split.kept.rank(), i / runs), place = i % runs * count;
+    for (int axis = split.reduced.rank() - 1; axis >= 0; --axis) {
+      offset += place % split.reduced[axis] * split.reduced_strides[axis];
+      place /= split.reduced[axis];
+    }
+    return x.as<T>() + offset;
+  };
+  with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto run, auto combine) {
+    Scratch<Part> parts(rows * runs, Where::current());
+    reduce_rows<Part>(rows * runs, count, row, run, combine, [&](std::int64_t i, Part v) { parts[i] = v; });
+    Result* const to = out.as<Result>();
+    base::parallel_for(rows, kCheapGrain / (runs + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        Part total = parts[i * runs];
+        for (std::int64_t k = 1; k < runs; ++k) total = combine(total, parts[i * runs + k]);
+        to[i] = static_cast<Result>(total);
+      }
+    });
+  });
+}
+
+/// How many elements of the last reduced axes stand one behind the other.
+std::int64_t run_length(const Split& split) {
+  std::int64_t count = 1;
+  for (int axis = split.reduced.rank() - 1; axis >= 0; --axis) {
+    if (split.reduced[axis] != 1 && split.reduced_strides[axis] != count) break;
+    count *= split.reduced[axis];
   }
+  return count;
 }
 
 /// The kept axes end in one of unit stride, the reduced ones walk as one: whole rows are combined.
@@ -183,6 +229,8 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
       if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
         return columns_to<T>(kind, x, split, step, out);
     }
+    const std::int64_t run = run_length(split);
+    if (run >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
     for (int axis = split.kept.rank(); axis < x.rank(); ++axis) mask |= 1u << axis;

@@ -30,24 +30,47 @@ template <int Kernel, int Rows, class T> struct TileRows {
   }
 };
 
-/// Lanes begin to end - 1 of those at p. The others are zero and not read: p may point beyond the plane.
-template <class T> CAPSTAN_INLINE Lanes<T> load_between(const T* p, std::int64_t begin, std::int64_t end) {
+/// Some lanes of a register, begin to end - 1. The others are loaded as zeros and not read.
+template <class T> class LanesBetween {
+ public:
+  LanesBetween() = default;
+
 #if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
-  const unsigned mask = ((1u << end) - 1) & ~((1u << begin) - 1);
-  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), p)));
-  else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask), p)));
+  CAPSTAN_INLINE LanesBetween(std::int64_t begin, std::int64_t end) : mask_(((1u << end) - 1) & ~((1u << begin) - 1)) {}
+
+  CAPSTAN_INLINE Lanes<T> load(const T* p) const {
+    if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask_), p)));
+    else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask_), p)));
+  }
+
+ private:
+  unsigned mask_;
 #elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
-  constexpr std::int64_t kWords = sizeof(T) / 4;
-  const __m256i mask = _mm256_andnot_si256(first_lanes(kWords * begin), first_lanes(kWords * end));
-  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, mask)));
-  else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, mask)));
+  CAPSTAN_INLINE LanesBetween(std::int64_t begin, std::int64_t end)
+      : mask_(_mm256_andnot_si256(first_lanes(kWords * begin), first_lanes(kWords * end))) {}
+
+  CAPSTAN_INLINE Lanes<T> load(const T* p) const {
+    if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, mask_)));
+    else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, mask_)));
+  }
+
+ private:
+  static constexpr std::int64_t kWords = sizeof(T) / 4;
+  __m256i mask_;
 #else
-  if (begin == 0 && end == Lanes<T>::size) return Lanes<T>::load(p);
-  T part[Lanes<T>::size] = {};
-  for (std::int64_t i = begin; i < end; ++i) part[i] = p[i];
-  return Lanes<T>::load(part);
+  CAPSTAN_INLINE LanesBetween(std::int64_t begin, std::int64_t end) : begin_(begin), end_(end) {}
+
+  CAPSTAN_INLINE Lanes<T> load(const T* p) const {
+    if (begin_ == 0 && end_ == Lanes<T>::size) return Lanes<T>::load(p);
+    T part[Lanes<T>::size] = {};
+    for (std::int64_t i = begin_; i < end_; ++i) part[i] = p[i];
+    return Lanes<T>::load(part);
+  }
+
+ private:
+  std::int64_t begin_, end_;
 #endif
-}
+};
 
 /// Fetches the part of the next plane that lies as this one's `count` values at p. Masked loads wait for one another
 /// where they miss the caches, here two to three times as long as others take.
@@ -74,20 +97,24 @@ template <Border border, int Kernel, int Rows, class T, class Use>
 CAPSTAN_INLINE void for_inputs(const Plane<T>& p, const TileRows<Kernel, Rows, T>& rows, std::int64_t column,
                                std::int64_t count, Use use) {
   using L = Lanes<T>;
-  unrolled<TileRows<Kernel, Rows, T>::kCount>([&](auto i) __attribute__((always_inline)) {
-    unrolled<Kernel>([&](auto k) __attribute__((always_inline)) {
-      const std::int64_t offset = column + k;
-      if constexpr (border == Border::none) {
-        use(i, k, L::load(rows.at[i] + offset));
-      } else {
-        const std::int64_t first = p.first_column + offset, last = p.columns - first;
-        const std::int64_t begin = first >= 0 ? 0 : -first < L::size ? -first : L::size;
-        const std::int64_t end = last < 0 ? 0 : last < count ? last : count;
-        const bool beyond = border == Border::any && rows.at[i] == nullptr;
-        use(i, k, beyond ? L(0) : load_between(rows.at[i] + offset, begin, end));
-      }
+  const auto between = [&](std::int64_t k) __attribute__((always_inline)) {
+    const std::int64_t first = p.first_column + column + k, last = p.columns - first;
+    return LanesBetween<T>(std::clamp<std::int64_t>(-first, 0, L::size), std::clamp<std::int64_t>(last, 0, count));
+  };
+  if constexpr (border == Border::none) {
+    unrolled<TileRows<Kernel, Rows, T>::kCount>([&](auto i) __attribute__((always_inline)) {
+      unrolled<Kernel>([&](auto k) __attribute__((always_inline)) { use(i, k, L::load(rows.at[i] + column + k)); });
     });
-  });
+  } else {
+    LanesBetween<T> inside[Kernel];
+    unrolled<Kernel>([&](auto k) __attribute__((always_inline)) { inside[k] = between(k); });
+    unrolled<TileRows<Kernel, Rows, T>::kCount>([&](auto i) __attribute__((always_inline)) {
+      const bool beyond = border == Border::any && rows.at[i] == nullptr;
+      unrolled<Kernel>([&](auto k) __attribute__((always_inline)) {
+        use(i, k, beyond ? L(0) : inside[k].load(rows.at[i] + column + k));
+      });
+    });
+  }
 }
 
 template <int Kernel, int Rows, class T>
