@@ -37,7 +37,7 @@ template <class Use>
 void for_pieces(const Cut& cut, Use use) {
   const std::int64_t width = cut.columns ? kColumnPiece : 1, pieces = blocks_of(cut.images.channels, width);
   const std::int64_t work = cut.block * cut.images.inner * width;
-  base::parallel_for(cut.blocks * pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+  base::parallel_for(cut.blocks * pieces, kCheapGrain / 4 / work + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t first = item % pieces * width, left = cut.images.channels - first;
       use(item / pieces, first, left < width ? left : width);
@@ -143,13 +143,13 @@ void apply_rules(const Images& images, Rules<T>& rules, const T* grad, const T* 
   const std::int64_t channels = images.channels, inner = images.inner;
   const auto moved = [&](std::int64_t by) { return grad == nullptr ? nullptr : grad + by; };
   if (inner == 1) {
-    base::parallel_for(images.samples, kCheapGrain / channels + 1, [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(images.samples, kCheapGrain / 2 / channels + 1, [&](std::int64_t begin, std::int64_t end) {
       const std::int64_t at = begin * channels;
       k.column_rule(rules.from(0), moved(at), x + at, end - begin, channels, out + at);
     });
     return;
   }
-  base::parallel_for(images.samples * channels, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
+  base::parallel_for(images.samples * channels, kCheapGrain / 2 / inner + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t plane = begin; plane < end;) {
       const std::int64_t c = plane % channels, left = end - plane, at = plane * inner;
       const std::int64_t planes = left < channels - c ? left : channels - c;

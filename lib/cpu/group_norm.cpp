@@ -110,7 +110,7 @@ void group_norm(const TensorImpl& x, const TensorImpl* weight, const TensorImpl*
   const Images images(x);
   const std::int64_t channels = images.channels / groups, count = channels * images.inner;
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
-    base::parallel_for(images.samples * groups, kCheapGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(images.samples * groups, rows_worth_sharing(count), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t first = row % groups * channels;
         const Group<T> group{weight == nullptr ? nullptr : weight->as<T>() + first,
@@ -137,20 +137,22 @@ void group_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   const std::int64_t blocks = blocks_of(images.samples, block);
   core::Scratch<double> sums(blocks * 4 * all, Where::current());  // as in GroupSums, each [channels]
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
-    base::parallel_for(blocks * groups, kCheapGrain / (block * count) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t b = item / groups, g = item % groups, first = g * channels;
-        double* own = sums.data() + b * 4 * all + first;
-        const GroupSums group_sums{own, own + all, own + 2 * all, own + 3 * all};
-        for (std::int64_t c = 0; c < channels; ++c) group_sums.value[c] = group_sums.grad[c] = 0;
-        const Group<T> group{weight == nullptr ? nullptr : weight->as<T>() + first, nullptr, channels, images.inner};
-        for (std::int64_t n = b * block; n < images.samples && n < (b + 1) * block; ++n) {
-          const std::int64_t row = n * groups + g, at = row * count;
-          group_gradient(group, grad.as<T>() + at, x.as<T>() + at, mean.as<T>()[row], inverse.as<T>()[row],
-                         dx == nullptr ? nullptr : dx->as<T>() + at, group_sums);
-        }
-      }
-    });
+    base::parallel_for(
+        blocks * groups, rows_worth_sharing(count) / block + 1, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t b = item / groups, g = item % groups, first = g * channels;
+            double* own = sums.data() + b * 4 * all + first;
+            const GroupSums group_sums{own, own + all, own + 2 * all, own + 3 * all};
+            for (std::int64_t c = 0; c < channels; ++c) group_sums.value[c] = group_sums.grad[c] = 0;
+            const Group<T> group{weight == nullptr ? nullptr : weight->as<T>() + first, nullptr, channels,
+                                 images.inner};
+            for (std::int64_t n = b * block; n < images.samples && n < (b + 1) * block; ++n) {
+              const std::int64_t row = n * groups + g, at = row * count;
+              group_gradient(group, grad.as<T>() + at, x.as<T>() + at, mean.as<T>()[row], inverse.as<T>()[row],
+                             dx == nullptr ? nullptr : dx->as<T>() + at, group_sums);
+            }
+          }
+        });
     join_blocks(sums.data(), blocks, 4 * all, all, data_or_null<T>(dweight));
     join_blocks(sums.data() + all, blocks, 4 * all, all, data_or_null<T>(dbias));
   });

@@ -58,7 +58,7 @@ void set_zero(T* values, std::int64_t count) {
 template <class T>
 void gradients_of_few(const FloatKernels<T>& k, NormGradients<T> all, T* sums) {
   core::Scratch<double> totals(3 * all.rows, Where::current());
-  base::parallel_for(all.rows, kCheapGrain / all.step + 1, [&](std::int64_t begin, std::int64_t end) {
+  base::parallel_for(all.rows, rows_worth_sharing(all.step), [&](std::int64_t begin, std::int64_t end) {
     NormGradients<T> some = some_rows(all, begin, end - begin);
     some.totals = totals.data() + 3 * begin;
     k.norm_totals(some);
@@ -95,7 +95,7 @@ void gradients(const NormGradients<T>& all, T* dweight, T* dbias) {
   const FloatKernels<T>& k = simd().of<T>();
   const std::int64_t rows = all.rows, count = all.step;
   if (dweight == nullptr && dbias == nullptr) {
-    base::parallel_for(rows, kCheapGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(rows, rows_worth_sharing(count), [&](std::int64_t begin, std::int64_t end) {
       gradients_of_rows<T>(k, all, begin, end, nullptr);
     });
     return;
@@ -106,7 +106,7 @@ void gradients(const NormGradients<T>& all, T* dweight, T* dbias) {
   if (rows < kFewRows) {
     gradients_of_few(k, all, sums.data());
   } else {
-    base::parallel_for(blocks, kCheapGrain / (block * count) + 1, [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(blocks, rows_worth_sharing(count) / block + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
         T* own = sums.data() + b * 2 * count;
         set_zero(own, 2 * count);
@@ -126,7 +126,7 @@ void layer_norm(const TensorImpl& x, const TensorImpl* weight, const TensorImpl*
   const std::int64_t rows = inverse.numel(), count = x.numel() / rows;
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     const T *w = data_or_null<T>(weight), *b = data_or_null<T>(bias);
-    base::parallel_for(rows, kCheapGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
+    base::parallel_for(rows, rows_worth_sharing(count), [&](std::int64_t begin, std::int64_t end) {
       const NormRows<T> some{end - begin,
                              count,
                              x.as<T>() + begin * count,

@@ -23,6 +23,10 @@ struct Images {
   }
 };
 
+/// How many rows of `count` are worth handing to another thread. An element takes as long as two of an addition, and
+/// each row the sum over its registers, a root and a division, as long as a hundred elements.
+inline std::int64_t rows_worth_sharing(std::int64_t count) { return kCheapGrain / (2 * (count + 100)) + 1; }
+
 inline std::int64_t blocks_of(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
 
 }  // namespace capstan::on_cpu
