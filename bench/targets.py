@@ -41,9 +41,9 @@ RATIOS = {
     **dict.fromkeys(held("matmul_256", "matmul_1024"), 1),
     **dict.fromkeys(with_forward("conv3x3_64"), 1),
     # No table gives these a ratio: they are to be no slower.
-    **dict.fromkeys(with_forward("conv5x5", "depthwise", "max_pool2d", "batch_norm", "attention", "gru_256",
-                                 "bilstm_256", "lstm_variable_length", "layer_norm_images", "batch_norm_images",
-                                 "softmax_images"), 1),
+    **dict.fromkeys(with_forward("conv5x5", "depthwise", "max_pool2d", "batch_norm", "attention", "attention_layer",
+                                 "gru_256", "bilstm_256", "lstm_variable_length", "layer_norm_images",
+                                 "batch_norm_images", "softmax_images"), 1),
     **dict.fromkeys(["softmax_layer", "adam_20m"], 1),
     **dict.fromkeys(["plan_lstm4", "plan_gru64"], 0.5),  # against LOOPS
 }

@@ -68,28 +68,50 @@ TEST_CASE("sums and extremes agree with loops over all axes, shapes and layouts"
       }
 }
 
-TEST_CASE("all axes but one in the middle reduce as the same elements in rows do", "[reduce]") {
-  const auto whole = [](const Shape& shape, DType type) { return random_in(-1, 9, shape, type, 83); };
-  for (const DType type : {DType::float64, DType::float32, DType::int64}) {
+TEST_CASE("axes on both sides of those kept reduce as the same elements in rows do", "[reduce]") {
+  const auto whole = [](const Shape& shape, DType type) { return random_in(0, 9, shape, type, 83); };
+  for (const DType type : {DType::float64, DType::float32, DType::int64, DType::uint8}) {
     const std::pair<const char*, Tensor> cases[] = {
+        // kept and reduced axes in turn
         {"whole", whole({3, 4, 40}, type)},
         {"every second column", whole({3, 4, 80}, type).index({all, all, from(0, 2)})},
         {"a part of the columns", whole({3, 4, 80}, type).index({all, all, range(5, 70)})},
         {"stretched", broadcast_to(whole({1, 4, 33}, type), {6, 4, 33})},
-        {"two axes each side", reshape(whole({6, 5, 4, 8, 9}, type), {30, 4, 72})},
         {"reversed", flip(whole({5, 3, 64}, type), 0)},
+        {"columns reversed", flip(whole({5, 3, 64}, type), 2)},
+        {"the kept ones outside", permute(whole({4, 3, 80}, type), {1, 0, 2}).index({all, all, range(5, 70)})},
+        {"many axes", whole({3, 2, 6, 5, 40}, type).index({all, all, range(1, 5), all, all})},
+        {"axes of one element", whole({3, 2, 1, 5, 40}, type)},
         {"longer than what is added in one go", whole({2, 2, 70001}, type)},
+        {"many runs", whole({70000, 1, 80}, type).index({all, all, range(0, 32)})},
     };
     for (const auto& [what, x] : cases) {
       INFO(what << ", " << name(type));
-      const Tensor rows = reshape(permute(x, {1, 0, 2}).contiguous(), {x.size(1), -1});
+      const bool five = x.rank() == 5;
+      const Axes axes = five ? Axes{0, 2, 4} : Axes{0, 2};
+      const Shape kept = five ? Shape{x.size(1), x.size(3)} : Shape{x.size(1)};
+      const Tensor turned = five ? permute(x, {1, 3, 0, 2, 4}) : permute(x, {1, 0, 2});
+      const Tensor rows = reshape(turned.contiguous(), {kept.numel(), -1});
+      const auto as_kept = [&](const Tensor& list) { return reshape(list, kept); };
       const double allowed = type == DType::float64 ? tolerance::roundings64 : tolerance::roundings32;
-      CHECK(relative_error(values(sum(x, {0, 2})), values(sum(rows, 1))) <= allowed);
-      CHECK(same(max(x, {0, 2}), max(rows, 1)));
-      CHECK(same(min(x, {2, 0}), min(rows, 1)));
-      CHECK(same(all_of(x > 0, {0, 2}), all_of(rows > 0, 1)));
-      CHECK(same(any_of(x > 8, {0, 2}), any_of(rows > 8, 1)));
+      CHECK(relative_error(values(sum(x, axes)), values(as_kept(sum(rows, 1)))) <= allowed);
+      CHECK(same(max(x, axes), as_kept(max(rows, 1))));
+      CHECK(same(min(x, axes), as_kept(min(rows, 1))));
+      CHECK(same(all_of(x > 0, axes), as_kept(all_of(rows > 0, 1))));
+      CHECK(same(any_of(x > 8, axes), as_kept(any_of(rows > 8, 1))));
     }
+  }
+}
+
+TEST_CASE("one element in any run decides what its kept place gets, and no other's", "[reduce]") {
+  for (std::int64_t sample = 0; sample < 3; ++sample) {
+    Tensor x = ones({3, 4, 40});
+    x.set(static_cast<float>(kNaN), sample, 2, 39);
+    INFO("sample " << sample);
+    for (const Tensor& result : {sum(x, {0, 2}), max(x, {0, 2}), min(x, {0, 2})})
+      CHECK(same(result != result, {false, false, true, false}));
+    CHECK(same(all_of(x == 1, {0, 2}), {true, true, false, true}));
+    CHECK(same(any_of(x != 1, {0, 2}), {false, false, true, false}));
   }
 }
 

@@ -1,5 +1,6 @@
 // Batch normalization: numbers for each channel, over all samples and places. Channels are planes, or columns if there
 // is one place only. Samples are cut into blocks at fixed places, and what is found in them is put together in order.
+#include <algorithm>
 #include <cmath>
 
 #include "lib/cpu/normalizing.hpp"
@@ -36,7 +37,7 @@ struct Cut {
 template <class Use>
 void for_pieces(const Cut& cut, Use use) {
   const std::int64_t width = cut.columns ? kColumnPiece : 1, pieces = blocks_of(cut.images.channels, width);
-  const std::int64_t work = cut.block * cut.images.inner * width;
+  const std::int64_t work = cut.block * cut.images.inner * std::min(width, cut.images.channels);
   base::parallel_for(cut.blocks * pieces, kCheapGrain / 4 / work + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t first = item % pieces * width, left = cut.images.channels - first;

@@ -1,6 +1,7 @@
 // Reductions. Three shapes are fast: the reduced elements are contiguous (rows), or in runs that are, or the kept ones
 // are (columns); others are first copied into rows. Work is cut at fixed places, so that results do not depend on the
 // number of threads.
+#include <cstdlib>
 #include <cstring>
 
 #include "lib/core/dispatch.hpp"
@@ -71,8 +72,8 @@ Part combined(bool sums, Part a, Part b) {
   }
 }
 
-/// Calls use(Type<Part>, Type<Result>, reduce, combine): reduce(p, count) is the Part of a run, combine(a, b) that of
-/// both, and Result what is written in the end.
+/// Calls use(Type<Part>, Type<Result>, reduce, combine): reduce(p, count) is the Part of a run of elements or of parts,
+/// combine(a, b) that of two, and Result what is written in the end.
 template <class T, class Use>
 void with_reduction(Reduction kind, Use use) {
   if (kind == Reduction::sum || kind == Reduction::prod) {
@@ -81,22 +82,22 @@ void with_reduction(Reduction kind, Use use) {
     const bool sums = kind == Reduction::sum;
     use(
         core::Type<Part>(), core::Type<Result>(),
-        [=](const T* p, std::int64_t n) { return sums ? sum_of<T>(p, n) : product_of<T>(p, n); },
+        [=](const auto* p, std::int64_t n) { return sums ? sum_of(p, n) : product_of(p, n); },
         [=](Part a, Part b) { return combined(sums, a, b); });
   } else if (kind == Reduction::max || kind == Reduction::min) {
     use(
-        core::Type<T>(), core::Type<T>(), [=](const T* p, std::int64_t n) { return extreme_of<T>(kind, p, n); },
+        core::Type<T>(), core::Type<T>(), [=](const T* p, std::int64_t n) { return extreme_of(kind, p, n); },
         [=](T a, T b) {
           const T both[] = {a, b};
-          return extreme_of<T>(kind, both, 2);
+          return extreme_of(kind, both, 2);
         });
   } else {
     const bool stop = kind == Reduction::any;
     use(
         core::Type<bool>(), core::Type<bool>(),
-        [=](const T* p, std::int64_t n) {
+        [=](const auto* p, std::int64_t n) {
           for (std::int64_t i = 0; i < n; ++i)
-            if ((p[i] != T(0)) == stop) return stop;
+            if ((p[i] != 0) == stop) return stop;
           return !stop;
         },
         [=](bool a, bool b) { return stop ? a || b : a && b; });
@@ -118,47 +119,61 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
     }
   }
   const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
-  with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto run, auto combine) {
-    Result* const to = out.as<Result>();
-    reduce_rows<Part>(rows, count, row, run, combine, [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
-  });
+  with_reduction<T>(kind,
+                    [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
+                      Result* const to = out.as<Result>();
+                      reduce_rows<Part>(rows, count, row, reduce, combine,
+                                        [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
+                    });
 }
 
-/// The last reduced axes are runs of unit stride, those before them walk from run to run: of images, all but channels.
+/// The last reduced axes, as far as they are one run of unit stride: its elements, and the axes before it.
+struct Run {
+  std::int64_t count = 1;
+  int before;
+
+  explicit Run(const Split& split) : before(split.reduced.rank()) {
+    for (; before > 0; --before) {
+      const int axis = before - 1;
+      if (split.reduced[axis] != 1 && split.reduced_strides[axis] != count) break;
+      count *= split.reduced[axis];
+    }
+  }
+};
+
+/// Where the elements of the first `axes` axes stand, in row-major order.
+void fill_offsets(const Shape& shape, const std::int64_t* strides, int axes, std::int64_t* to) {
+  std::int64_t count = 1;
+  to[0] = 0;
+  for (int axis = axes - 1; axis >= 0; --axis) {
+    for (std::int64_t j = 1; j < shape[axis]; ++j)
+      for (std::int64_t i = 0; i < count; ++i) to[j * count + i] = to[i] + j * strides[axis];
+    count *= shape[axis];
+  }
+}
+
+/// The reduced axes end in runs of unit stride, and those before walk from run to run: of images, all but channels.
 /// Not for products: those of runs may leave the range of a double where that of all stays within.
 template <class T>
-void runs_to(Reduction kind, const TensorImpl& x, const Split& split, std::int64_t count, TensorImpl& out) {
-  const std::int64_t runs = split.reduced.numel() / count, rows = split.kept.numel();
-  const auto row = [&](std::int64_t i) {
-    std::int64_t offset = kept_offset(split, split.kept.rank(), i / runs), place = i % runs * count;
-    for (int axis = split.reduced.rank() - 1; axis >= 0; --axis) {
-      offset += place % split.reduced[axis] * split.reduced_strides[axis];
-      place /= split.reduced[axis];
-    }
-    return x.as<T>() + offset;
-  };
-  with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto run, auto combine) {
-    Scratch<Part> parts(rows * runs, Where::current());
-    reduce_rows<Part>(rows * runs, count, row, run, combine, [&](std::int64_t i, Part v) { parts[i] = v; });
-    Result* const to = out.as<Result>();
-    base::parallel_for(rows, kCheapGrain / (runs + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        Part total = parts[i * runs];
-        for (std::int64_t k = 1; k < runs; ++k) total = combine(total, parts[i * runs + k]);
-        to[i] = static_cast<Result>(total);
-      }
-    });
-  });
-}
-
-/// How many elements of the last reduced axes stand one behind the other.
-std::int64_t run_length(const Split& split) {
-  std::int64_t count = 1;
-  for (int axis = split.reduced.rank() - 1; axis >= 0; --axis) {
-    if (split.reduced[axis] != 1 && split.reduced_strides[axis] != count) break;
-    count *= split.reduced[axis];
-  }
-  return count;
+void runs_to(Reduction kind, const TensorImpl& x, const Split& split, const Run& run, TensorImpl& out) {
+  const std::int64_t rows = split.kept.numel(), runs = split.reduced.numel() / run.count;
+  Scratch<std::int64_t> row_at(rows, Where::current()), run_at(runs, Where::current());
+  fill_offsets(split.kept, split.kept_strides, split.kept.rank(), row_at.data());
+  fill_offsets(split.reduced, split.reduced_strides, run.before, run_at.data());
+  const bool rows_inside = rows > 1 && std::abs(row_at[1]) < std::abs(run_at[1]);  // then memory has row after row
+  const auto row = [&](std::int64_t i) { return rows_inside ? i % rows : i / runs; };
+  const auto number = [&](std::int64_t i) { return rows_inside ? i / rows : i % runs; };
+  const auto begin = [&](std::int64_t i) { return x.as<T>() + row_at[row(i)] + run_at[number(i)]; };
+  with_reduction<T>(kind,
+                    [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
+                      Scratch<Part> parts(rows * runs, Where::current());
+                      reduce_rows<Part>(rows * runs, run.count, begin, reduce, combine,
+                                        [&](std::int64_t i, Part v) { parts[row(i) * runs + number(i)] = v; });
+                      Result* const to = out.as<Result>();
+                      reduce_rows<Part>(
+                          rows, runs, [&](std::int64_t i) { return parts.data() + i * runs; }, reduce, combine,
+                          [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
+                    });
 }
 
 /// The kept axes end in one of unit stride, the reduced ones walk as one: whole rows are combined.
@@ -229,8 +244,8 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
       if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
         return columns_to<T>(kind, x, split, step, out);
     }
-    const std::int64_t run = run_length(split);
-    if (run >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
+    const Run run(split);
+    if (run.count >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
     for (int axis = split.kept.rank(); axis < x.rank(); ++axis) mask |= 1u << axis;

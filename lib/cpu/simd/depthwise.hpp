@@ -97,17 +97,18 @@ template <Border border, int Kernel, int Rows, class T, class Use>
 CAPSTAN_INLINE void for_inputs(const Plane<T>& p, const TileRows<Kernel, Rows, T>& rows, std::int64_t column,
                                std::int64_t count, Use use) {
   using L = Lanes<T>;
-  const auto between = [&](std::int64_t k) __attribute__((always_inline)) {
-    const std::int64_t first = p.first_column + column + k, last = p.columns - first;
-    return LanesBetween<T>(std::clamp<std::int64_t>(-first, 0, L::size), std::clamp<std::int64_t>(last, 0, count));
-  };
   if constexpr (border == Border::none) {
     unrolled<TileRows<Kernel, Rows, T>::kCount>([&](auto i) __attribute__((always_inline)) {
       unrolled<Kernel>([&](auto k) __attribute__((always_inline)) { use(i, k, L::load(rows.at[i] + column + k)); });
     });
   } else {
     LanesBetween<T> inside[Kernel];
-    unrolled<Kernel>([&](auto k) __attribute__((always_inline)) { inside[k] = between(k); });
+    unrolled<Kernel>([&](auto k) __attribute__((always_inline)) {
+      const std::int64_t first = p.first_column + column + k, last = p.columns - first;
+      const std::int64_t begin = first >= 0 ? 0 : -first < L::size ? -first : L::size;
+      const std::int64_t end = last < 0 ? 0 : last < count ? last : count;
+      inside[k] = LanesBetween<T>(begin, end);
+    });
     unrolled<TileRows<Kernel, Rows, T>::kCount>([&](auto i) __attribute__((always_inline)) {
       const bool beyond = border == Border::any && rows.at[i] == nullptr;
       unrolled<Kernel>([&](auto k) __attribute__((always_inline)) {
