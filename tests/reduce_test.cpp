@@ -73,17 +73,17 @@ TEST_CASE("axes on both sides of those kept reduce as the same elements in rows 
   for (const DType type : {DType::float64, DType::float32, DType::int64, DType::uint8}) {
     const std::pair<const char*, Tensor> cases[] = {
         // kept and reduced axes in turn
-        {"whole", whole({3, 4, 40}, type)},
+        {"whole", whole({3, 4, 70}, type)},
         {"every second column", whole({3, 4, 80}, type).index({all, all, from(0, 2)})},
         {"a part of the columns", whole({3, 4, 80}, type).index({all, all, range(5, 70)})},
-        {"stretched", broadcast_to(whole({1, 4, 33}, type), {6, 4, 33})},
+        {"stretched", broadcast_to(whole({1, 4, 65}, type), {6, 4, 65})},
         {"reversed", flip(whole({5, 3, 64}, type), 0)},
         {"columns reversed", flip(whole({5, 3, 64}, type), 2)},
         {"the kept ones outside", permute(whole({4, 3, 80}, type), {1, 0, 2}).index({all, all, range(5, 70)})},
-        {"many axes", whole({3, 2, 6, 5, 40}, type).index({all, all, range(1, 5), all, all})},
-        {"axes of one element", whole({3, 2, 1, 5, 40}, type)},
+        {"many axes", whole({3, 2, 6, 5, 70}, type).index({all, all, range(1, 5), all, all})},
+        {"axes of one element", whole({3, 2, 1, 5, 70}, type)},
         {"longer than what is added in one go", whole({2, 2, 70001}, type)},
-        {"many runs", whole({70000, 1, 80}, type).index({all, all, range(0, 32)})},
+        {"many runs", whole({20000, 1, 128}, type).index({all, all, range(0, 64)})},
     };
     for (const auto& [what, x] : cases) {
       INFO(what << ", " << name(type));
@@ -105,8 +105,8 @@ TEST_CASE("axes on both sides of those kept reduce as the same elements in rows 
 
 TEST_CASE("one element in any run decides what its kept place gets, and no other's", "[reduce]") {
   for (std::int64_t sample = 0; sample < 3; ++sample) {
-    Tensor x = ones({3, 4, 40});
-    x.set(static_cast<float>(kNaN), sample, 2, 39);
+    Tensor x = ones({3, 4, 70});
+    x.set(static_cast<float>(kNaN), sample, 2, 69);
     INFO("sample " << sample);
     for (const Tensor& result : {sum(x, {0, 2}), max(x, {0, 2}), min(x, {0, 2})})
       CHECK(same(result != result, {false, false, true, false}));

@@ -16,7 +16,7 @@ using kernels::Reduction;
 
 constexpr std::int64_t kColumnPiece = 256;  // columns, times
 constexpr std::int64_t kColumnRows = 4096;  // rows, that are reduced in one go
-constexpr std::int64_t kShortestRun = 32;   // elements one behind the other that are reduced where they stand
+constexpr std::int64_t kShortestRun = 64;   // elements one behind the other that are reduced where they stand
 
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
