@@ -243,9 +243,9 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
       const int last = split.kept.rank() - 1;
       if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
         return columns_to<T>(kind, x, split, step, out);
+      const Run run(split);
+      if (run.count >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
     }
-    const Run run(split);
-    if (run.count >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
     for (int axis = split.kept.rank(); axis < x.rank(); ++axis) mask |= 1u << axis;
