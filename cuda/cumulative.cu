@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "cuda/elements.cuh"
+#include "cuda/factors.cuh"
 #include "cuda/keys.hpp"
 #include "cuda/scans.cuh"
 
@@ -52,38 +53,14 @@ struct IntegerProduct {
   __device__ void write(std::int64_t at, std::int64_t, Total total) const { elements.write(at, total); }
 };
 
-/// part * 2^exponent, where |part| is from 1 to 2, or part is 0, an infinity or NaN. Products of parts of a row must not
-/// overflow: 0 times infinity is NaN, where elements one by one give 0.
-struct Scaled {
-  double part;
-  std::int64_t exponent;
-};
-__device__ inline Scaled scaled(double x, std::int64_t exponent) {
-  constexpr std::uint64_t kExponent = 0x7FF0000000000000u;
-  if (x == 0 || !(kernels::abs(x) <= 0x1.fffffffffffffp1023)) return {x, 0};  // x - x may be fused with a product
-  if (kernels::abs(x) < 0x1p-1022) {
-    x *= 0x1p54;
-    exponent -= 54;
-  }
-  const auto bits = __builtin_bit_cast(std::uint64_t, x);
-  exponent += static_cast<std::int64_t>((bits & kExponent) >> 52) - 1023;
-  return {__builtin_bit_cast(double, (bits & ~kExponent) | 0x3FF0000000000000u), exponent};
-}
-__device__ inline Scaled times(Scaled a, Scaled b) { return scaled(a.part * b.part, a.exponent + b.exponent); }
-__device__ inline double value_of(Scaled x) {
-  constexpr std::int64_t kBeyond = 4000;
-  const std::int64_t exponent = x.exponent > kBeyond ? kBeyond : x.exponent < -kBeyond ? -kBeyond : x.exponent;
-  return ::ldexp(x.part, static_cast<int>(exponent));
-}
-
 struct RealProduct {
   using Item = double;
-  using Total = Scaled;
+  using Total = Factor;
   Elements<double> elements;
   __device__ Total none() const { return {1, 0}; }
   __device__ Item read(std::int64_t at, std::int64_t) const { return elements.read(at); }
-  __device__ Total extend(Total before, Item x) const { return times(before, scaled(x, 0)); }
-  __device__ Total join(Total before, Total after) const { return times(before, after); }
+  __device__ Total extend(Total before, Item x) const { return before * scaled_factor(x, 0); }
+  __device__ Total join(Total before, Total after) const { return before * after; }
   __device__ void write(std::int64_t at, std::int64_t, Total total) const { elements.write(at, value_of(total)); }
 };
 
@@ -142,7 +119,7 @@ struct RunningExtreme {
 
 /// y -> offset + slope * y, which a part of a row makes of the result before it.
 struct Affine {
-  Scaled slope;
+  Factor slope;
   double offset;
 };
 struct Recurrence {
@@ -157,10 +134,10 @@ struct Recurrence {
     return {read_real(b, out.dtype, at), step == 0 ? 0 : read_real(a, out.dtype, at)};
   }
   __device__ Total extend(Total before, Item item) const {
-    return {times(before.slope, scaled(item.slope, 0)), item.offset + item.slope * before.offset};
+    return {before.slope * scaled_factor(item.slope, 0), item.offset + item.slope * before.offset};
   }
   __device__ Total join(Total before, Total after) const {
-    return {times(before.slope, after.slope), after.offset + value_of(times(after.slope, scaled(before.offset, 0)))};
+    return {before.slope * after.slope, after.offset + value_of(after.slope * scaled_factor(before.offset, 0))};
   }
   __device__ void write(std::int64_t at, std::int64_t, Total total) const { out.write(at, total.offset); }
 };

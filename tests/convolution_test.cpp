@@ -351,6 +351,25 @@ TEST_CASE("convolutions take views, images without a batch, empty batches and th
   CHECK(same(gradients[1], zeros({4, 3, 2, 3})));
 }
 
+TEST_CASE("images without places have gradients of zeros", "[convolution][gradient]") {
+  for (const DType type : {DType::float32, DType::float64})
+    for (const auto& [channels, groups, kernel] : {std::tuple{4, 4, 3}, {4, 4, 5}, {4, 1, 3}, {40, 1, 3}})
+      for (const Shape& shape : {Shape{2, channels, 0, 6}, Shape{2, channels, 5, 0}})
+        for (const Borders& padding : {Borders(nn::same), Borders(kernel - 1)}) {
+          INFO(to_string(shape) << ", " << groups << " groups, kernel " << kernel << ", " << name(type));
+          const Tensor x = zeros(shape, {.dtype = type}), b = full({channels}, 3, {.dtype = type});
+          const Tensor w = ones({channels, channels / groups, kernel, kernel}, {.dtype = type});
+          GradientTape tape;
+          for (const Tensor& t : {x, w, b}) tape.watch(t);
+          const Tensor y = conv2d(x, w, b, {.padding = padding, .groups = groups});
+          const std::vector<Tensor> gradients = tape.gradient(sum(y), {x, w, b});
+          CHECK(same(y, full(y.shape(), 3, {.dtype = type})));
+          CHECK(gradients[0].shape() == x.shape());
+          CHECK(same(gradients[1], zeros(w.shape(), {.dtype = type})));
+          CHECK(same(gradients[2], full({channels}, y.numel() / channels, {.dtype = type})));
+        }
+}
+
 TEST_CASE("a separable convolution is a depthwise one and a mixing of channels", "[convolution]") {
   const Tensor x = random_in(-1, 1, {2, 3, 7, 6}), d = random_in(-1, 1, {6, 1, 3, 3}, DType::float64, 2);
   const Tensor p = random_in(-1, 1, {4, 6, 1, 1}, DType::float64, 3), b = random_in(-1, 1, {4}, DType::float64, 4);

@@ -92,6 +92,31 @@ TEST_CASE("products stay where they are, one factor after the other, however the
   CHECK(number(prod(x)) == 0);  // numpy.prod too
 }
 
+TEST_CASE("products of any length are right where factors are far away from each other", "[reduce]") {
+  const auto ones_but = [](std::int64_t count, const std::vector<std::pair<std::int64_t, double>>& others) {
+    Tensor x = ones({count}, {.dtype = DType::float64});
+    for (const auto& [at, value] : others) x.set(value, at);
+    return x;
+  };
+  const double far = 0x1p700;
+  CHECK(number(prod(ones_but(70000, {{0, far}, {65536, 1 / far}, {65537, 1 / far}}))) == 1 / far);
+  CHECK(number(prod(ones_but(70000, {{0, far}, {1, far}, {65536, 1 / far}, {65537, 1 / far}}))) == 1);
+  CHECK(number(prod(ones_but(16, {{0, 0x1.8p-530}, {8, 0x1.8p-530}, {1, 0x1p500}, {9, 0x1p500}}))) == 0x1.2p-59);
+  CHECK(number(prod(ones_but(3, {{0, 0x1p-1074}, {1, 0x1p1000}, {2, 0x1.8p0}}))) == 0x1.8p-74);
+  CHECK(number(prod(ones_but(2, {{0, 0x1p-1000}, {1, 0x1p-1000}}))) == 0);
+  CHECK(number(prod(ones_but(3, {{0, -0x1p1000}, {1, 0x1p1000}}))) == -kInfinity);
+  for (const std::int64_t count : {1, 7, 48, 49, 5000, 70000})
+    for (const auto& [type, down, up] : {std::tuple{DType::float32, -140, 100}, {DType::float64, -1060, 1000}}) {
+      const auto powers = [&](int exponent) { return full({count}, std::ldexp(1, exponent), {.dtype = type}); };
+      const Tensor falling = concat({powers(down), powers(up), powers(-down - up)}),
+                   rows = stack({falling, flip(falling)});
+      INFO(count << " of each power of two, " << name(type));
+      CHECK(same(prod(rows, 1), ones({2}, {.dtype = type})));
+      CHECK(same(prod(transpose(rows).copy(), 0), ones({2}, {.dtype = type})));
+      CHECK(same(slope([](const Tensor& t) { return prod(t); }, falling), 1 / falling));
+    }
+}
+
 TEST_CASE("the mean of moments is infinite where an element is, wherever it stands", "[reduce]") {
   for (const std::int64_t count : {2, 600, 70000})
     for (const std::int64_t at : {std::int64_t{0}, count / 2, count - 1})

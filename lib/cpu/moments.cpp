@@ -7,12 +7,12 @@
 #include "lib/cpu/parts.hpp"
 #include "lib/cpu/reducing.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/kernels/factor.hpp"
 
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kColumnPiece = 256;  // columns, times
-constexpr std::int64_t kColumnRows = 256;   // rows, that stay in the cache
+constexpr std::int64_t kColumnRows = 256;  // rows of a piece of columns, which stay in the cache
 
 /// What becomes of a part: the mean, and the variance or its root.
 template <class T>
@@ -66,32 +66,11 @@ void column_parts(const T* from, std::int64_t row_step, std::int64_t height, std
 /// The kept axes end in one of unit stride, the reduced ones walk as one.
 template <class T>
 void columns_to(const TensorImpl& x, const Split& split, std::int64_t row_step, const Results<T>& results) {
-  const std::int64_t rows = split.reduced.numel(), columns = split.kept[split.kept.rank() - 1];
-  const std::int64_t outer = split.kept.numel() / columns;
-  const std::int64_t column_pieces = (columns + kColumnPiece - 1) / kColumnPiece;
-  const std::int64_t row_pieces = (rows + kColumnRows - 1) / kColumnRows;
-  core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
-  const std::int64_t work = kColumnPiece * (rows < kColumnRows ? rows : kColumnRows);
-  base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t item = begin; item < end; ++item) {
-                         const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
-                         const std::int64_t row = part % row_pieces * kColumnRows;
-                         const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
-                         const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
-                         const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
-                         column_parts(x.as<T>() + offset + row * row_step + column, row_step, height, width,
-                                      parts.data() + part * columns + column);
-                       }
-                     });
-  base::parallel_for(outer * columns, kCheapGrain / (row_pieces + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Part* first = parts.data() + i / columns * row_pieces * columns + i % columns;
-      Part total = first[0];
-      for (std::int64_t p = 1; p < row_pieces; ++p) total = joined(total, first[p * columns]);
-      results.store(i, total);
-    }
-  });
+  const auto piece = [&](Part* parts, const T* from, std::int64_t rows, std::int64_t columns) {
+    column_parts(from, row_step, rows, columns, parts);
+  };
+  const auto store = [&](std::int64_t i, const Part& part) { results.store(i, part); };
+  reduce_columns<Part, T>(x, split, row_step, kColumnRows, piece, joined, store);
 }
 
 }  // namespace
@@ -115,22 +94,23 @@ void moments(const TensorImpl& x, unsigned reduced, double correction, bool root
 
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out) {
   const std::int64_t rows = x.shape[0], count = x.shape[1];
-  core::Scratch<double> before(rows * count, Where::current());  // for each element the product of those before it
+  core::Scratch<kernels::Factor> before(rows * count,
+                                        Where::current());  // for each element the product of those before it
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* from = x.as<T>() + row * count;
         T* to = out.as<T>() + row * count;
-        double* left = before.data() + row * count;
-        double product = 1;
+        kernels::Factor* left = before.data() + row * count;
+        kernels::Factor product{1, 0};
         for (std::int64_t i = 0; i < count; ++i) {
           left[i] = product;
-          product *= static_cast<double>(from[i]);
+          product = product * kernels::scaled_factor(static_cast<double>(from[i]), 0);
         }
-        product = static_cast<double>(grad.as<T>()[row]);
+        product = kernels::scaled_factor(static_cast<double>(grad.as<T>()[row]), 0);
         for (std::int64_t i = count - 1; i >= 0; --i) {
-          to[i] = static_cast<T>(left[i] * product);
-          product *= static_cast<double>(from[i]);
+          to[i] = static_cast<T>(kernels::value_of(left[i] * product));
+          product = product * kernels::scaled_factor(static_cast<double>(from[i]), 0);
         }
       }
     });

@@ -1,21 +1,23 @@
 // Reductions. Three shapes are fast: the reduced elements are contiguous (rows), or in runs that are, or the kept ones
 // are (columns); others are first copied into rows. Work is cut at fixed places, so that results do not depend on the
 // number of threads.
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/reducing.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/kernels/factor.hpp"
 
 namespace capstan::on_cpu {
 namespace {
 
 using core::Scratch;
+using kernels::Factor;
 using kernels::Reduction;
 
-constexpr std::int64_t kColumnPiece = 256;  // columns, times
-constexpr std::int64_t kColumnRows = 4096;  // rows, that are reduced in one go
+constexpr std::int64_t kColumnRows = 4096;  // rows of a piece of columns that are reduced in one go
 constexpr std::int64_t kShortestRun = 64;   // elements one behind the other that are reduced where they stand
 
 template <class T>
@@ -30,6 +32,12 @@ T extreme_of(Reduction kind, const T* x, std::int64_t count) {
 }
 
 template <class T>
+T better_of(Reduction kind, T a, T b) {
+  const T both[] = {a, b};
+  return extreme_of(kind, both, 2);
+}
+
+template <class T>
 auto sum_of(const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     return simd().of<T>().sum(x, count);
@@ -40,68 +48,105 @@ auto sum_of(const T* x, std::int64_t count) {
   }
 }
 
-/// In double, eight products side by side; integers wrap around.
+/// Eight products side by side, in double; one that leaves the range of 2^-kFar to 2^kFar is scaled before it is too far
+/// away. Integers wrap around.
 template <class T>
 auto product_of(const T* x, std::int64_t count) {
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
-  constexpr int kSide = 8;
-  Wide parts[kSide];
-  for (Wide& part : parts) part = Wide(1);
-  std::int64_t i = 0;
-  for (; i + kSide <= count; i += kSide)
-    for (int k = 0; k < kSide; ++k) parts[k] *= static_cast<Wide>(x[i + k]);
-  for (; i < count; ++i) parts[0] *= static_cast<Wide>(x[i]);
-  for (int k = 1; k < kSide; ++k) parts[0] *= parts[k];
   if constexpr (std::is_floating_point_v<T>) {
-    if (parts[0] != 0 && parts[0] - parts[0] == 0) return parts[0];
-    double product = 1;  // one by one, as NumPy's, may stay within the range of double where eight by eight do not
-    for (i = 0; i < count; ++i) product *= static_cast<double>(x[i]);
+    constexpr int kSide = 8, kDeep = 6;  // six floats change a product by 2^894 at most
+    constexpr double kFar = 0x1p100;
+    double parts[kSide] = {1, 1, 1, 1, 1, 1, 1, 1};
+    std::int64_t exponent = 0;
+    for (std::int64_t begin = 0; begin < count; begin += kSide * kDeep) {
+      const std::int64_t left = count - begin, some = left < kSide * kDeep ? left : kSide * kDeep;
+      for (std::int64_t i = 0; i < some; ++i) {
+        const auto value = static_cast<double>(x[begin + i]);
+        const Factor factor = sizeof(T) == sizeof(float) ? Factor{value, 0} : kernels::scaled_factor(value, 0);
+        parts[i % kSide] *= factor.part;
+        exponent += factor.exponent;
+      }
+      for (double& part : parts) {
+        if (std::fabs(part) >= 1 / kFar && std::fabs(part) <= kFar) continue;
+        const Factor scaled = kernels::scaled_factor(part, exponent);
+        part = scaled.part;
+        exponent = scaled.exponent;
+      }
+    }
+    Factor product{1, exponent};
+    for (const double part : parts) product = product * Factor{part, 0};
     return product;
   } else {
-    return static_cast<std::int64_t>(parts[0]);
+    std::uint64_t product = 1;
+    for (std::int64_t i = 0; i < count; ++i) product *= static_cast<std::uint64_t>(x[i]);
+    return static_cast<std::int64_t>(product);
   }
 }
 
-template <class Part>
-Part combined(bool sums, Part a, Part b) {
-  if constexpr (std::is_floating_point_v<Part>) {
-    return sums ? a + b : a * b;
-  } else {
-    const auto left = static_cast<std::uint64_t>(a), right = static_cast<std::uint64_t>(b);
-    return static_cast<Part>(sums ? left + right : left * right);
-  }
+/// What becomes of a run of elements, or of what became of such runs. Calls use(Type<Part>, Type<Result>, reduce, combine):
+/// reduce(p, count) is the Part of a run, combine(a, b) that of two, and Result what is written in the end.
+template <class T, class Use>
+void with_extreme(Reduction kind, Use use) {
+  use(
+      core::Type<T>(), core::Type<T>(), [=](const T* p, std::int64_t n) { return extreme_of(kind, p, n); },
+      [=](T a, T b) { return better_of(kind, a, b); });
 }
 
-/// Calls use(Type<Part>, Type<Result>, reduce, combine): reduce(p, count) is the Part of a run of elements or of parts,
-/// combine(a, b) that of two, and Result what is written in the end.
+/// Of floating elements.
+template <class T, class Use>
+void with_sum_or_extreme(Reduction kind, Use use) {
+  if (kind != Reduction::sum) return with_extreme<T>(kind, use);
+  use(
+      core::Type<double>(), core::Type<T>(), [](const auto* p, std::int64_t n) { return sum_of(p, n); },
+      [](double a, double b) { return a + b; });
+}
+
+/// Of integers and bool, in 64 bits.
+template <class T, class Use>
+void with_whole_numbers(bool sums, Use use) {
+  use(
+      core::Type<std::int64_t>(), core::Type<std::int64_t>(),
+      [=](const T* p, std::int64_t n) { return sums ? sum_of(p, n) : product_of(p, n); },
+      [=](std::int64_t a, std::int64_t b) {
+        const auto left = static_cast<std::uint64_t>(a), right = static_cast<std::uint64_t>(b);
+        return static_cast<std::int64_t>(sums ? left + right : left * right);
+      });
+}
+
+/// Whether all, or any, are true.
+template <class Use>
+void with_question(bool any, Use use) {
+  use(
+      core::Type<bool>(), core::Type<bool>(),
+      [=](const bool* p, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i)
+          if (p[i] == any) return any;
+        return !any;
+      },
+      [=](bool a, bool b) { return any ? a || b : a && b; });
+}
+
 template <class T, class Use>
 void with_reduction(Reduction kind, Use use) {
-  if (kind == Reduction::sum || kind == Reduction::prod) {
-    using Part = decltype(sum_of<T>(nullptr, 0));
-    using Result = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    const bool sums = kind == Reduction::sum;
+  const bool sums = kind == Reduction::sum, products = kind == Reduction::prod;
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!products) return with_sum_or_extreme<T>(kind, use);
     use(
-        core::Type<Part>(), core::Type<Result>(),
-        [=](const auto* p, std::int64_t n) { return sums ? sum_of(p, n) : product_of(p, n); },
-        [=](Part a, Part b) { return combined(sums, a, b); });
-  } else if (kind == Reduction::max || kind == Reduction::min) {
-    use(
-        core::Type<T>(), core::Type<T>(), [=](const T* p, std::int64_t n) { return extreme_of(kind, p, n); },
-        [=](T a, T b) {
-          const T both[] = {a, b};
-          return extreme_of(kind, both, 2);
-        });
+        core::Type<Factor>(), core::Type<T>(), [](const T* p, std::int64_t n) { return product_of(p, n); },
+        [](const Factor& a, const Factor& b) { return a * b; });
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (sums || products) with_whole_numbers<T>(sums, use);
+    else with_question(kind == Reduction::any, use);
   } else {
-    const bool stop = kind == Reduction::any;
-    use(
-        core::Type<bool>(), core::Type<bool>(),
-        [=](const auto* p, std::int64_t n) {
-          for (std::int64_t i = 0; i < n; ++i)
-            if ((p[i] != 0) == stop) return stop;
-          return !stop;
-        },
-        [=](bool a, bool b) { return stop ? a || b : a && b; });
+    if (sums || products) with_whole_numbers<T>(sums, use);
+    else with_extreme<T>(kind, use);
   }
+}
+
+/// What is written of a part.
+template <class Result, class Part>
+Result result_of(const Part& part) {
+  if constexpr (std::is_same_v<Part, Factor>) return static_cast<Result>(kernels::value_of(part));
+  else return static_cast<Result>(part);
 }
 
 /// The reduced axes are one run of unit stride.
@@ -119,12 +164,11 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
     }
   }
   const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
-  with_reduction<T>(kind,
-                    [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
-                      Result* const to = out.as<Result>();
-                      reduce_rows<Part>(rows, count, row, reduce, combine,
-                                        [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
-                    });
+  with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce,
+                                                        auto combine) {
+    Result* const to = out.as<Result>();
+    reduce_rows<Part>(rows, count, row, reduce, combine, [=](std::int64_t i, Part v) { to[i] = result_of<Result>(v); });
+  });
 }
 
 /// The last reduced axes, as far as they are one run of unit stride: its elements, and the axes before it.
@@ -153,7 +197,7 @@ void fill_offsets(const Shape& shape, const std::int64_t* strides, int axes, std
 }
 
 /// The reduced axes end in runs of unit stride, and those before walk from run to run: of images, all but channels.
-/// Not for products: those of runs may leave the range of a double where that of all stays within.
+/// For sums and extremes.
 template <class T>
 void runs_to(Reduction kind, const TensorImpl& x, const Split& split, const Run& run, TensorImpl& out) {
   const std::int64_t rows = split.kept.numel(), runs = split.reduced.numel() / run.count;
@@ -164,67 +208,37 @@ void runs_to(Reduction kind, const TensorImpl& x, const Split& split, const Run&
   const auto row = [&](std::int64_t i) { return rows_inside ? i % rows : i / runs; };
   const auto number = [&](std::int64_t i) { return rows_inside ? i / rows : i % runs; };
   const auto begin = [&](std::int64_t i) { return x.as<T>() + row_at[row(i)] + run_at[number(i)]; };
-  with_reduction<T>(kind,
-                    [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
-                      Scratch<Part> parts(rows * runs, Where::current());
-                      reduce_rows<Part>(rows * runs, run.count, begin, reduce, combine,
-                                        [&](std::int64_t i, Part v) { parts[row(i) * runs + number(i)] = v; });
-                      Result* const to = out.as<Result>();
-                      reduce_rows<Part>(
-                          rows, runs, [&](std::int64_t i) { return parts.data() + i * runs; }, reduce, combine,
-                          [=](std::int64_t i, Part v) { to[i] = static_cast<Result>(v); });
-                    });
+  with_sum_or_extreme<T>(
+      kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
+        Scratch<Part> parts(rows * runs, Where::current());
+        reduce_rows<Part>(rows * runs, run.count, begin, reduce, combine,
+                          [&](std::int64_t i, Part v) { parts[row(i) * runs + number(i)] = v; });
+        Result* const to = out.as<Result>();
+        reduce_rows<Part>(
+            rows, runs, [&](std::int64_t i) { return parts.data() + i * runs; }, reduce, combine,
+            [=](std::int64_t i, Part v) { to[i] = result_of<Result>(v); });
+      });
 }
 
 /// The kept axes end in one of unit stride, the reduced ones walk as one: whole rows are combined.
 template <class T>
 void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::int64_t row_step, TensorImpl& out) {
-  const auto& simd_kernels = simd().of<T>();
-  const std::int64_t rows = split.reduced.numel(), columns = split.kept[split.kept.rank() - 1];
-  const std::int64_t outer = split.kept.numel() / columns;
-  const std::int64_t column_pieces = (columns + kColumnPiece - 1) / kColumnPiece;
-  const std::int64_t row_pieces = (rows + kColumnRows - 1) / kColumnRows;
-  const bool sums = kind == Reduction::sum;
-  Scratch<double> total(sums ? outer * row_pieces * columns : 0, Where::current());
-  Scratch<T> best(sums ? 0 : outer * row_pieces * columns, Where::current());
-  const std::int64_t work = kColumnPiece * (rows < kColumnRows ? rows : kColumnRows);
-  base::parallel_for(
-      outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t item = begin; item < end; ++item) {
-          const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
-          const std::int64_t row = part % row_pieces * kColumnRows;
-          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
-          const T* from = x.as<T>() + offset + row * row_step + column;
-          const std::int64_t width = columns - column < kColumnPiece ? columns - column : kColumnPiece;
-          const std::int64_t height = rows - row < kColumnRows ? rows - row : kColumnRows;
-          if (sums) {
-            double* to = total.data() + part * columns + column;
-            for (std::int64_t j = 0; j < width; ++j) to[j] = 0;
-            simd_kernels.add_rows(to, from, row_step, height, width);
-          } else {
-            T* to = best.data() + part * columns + column;
-            std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(width));
-            (kind == Reduction::max ? simd_kernels.max_rows : simd_kernels.min_rows)(to, from, row_step, height, width);
-          }
-        }
-      });
-  T* to = out.as<T>();
-  for (std::int64_t place = 0; place < outer; ++place)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const std::int64_t first = place * row_pieces * columns + j;
-      if (sums) {
-        double value = total[first];
-        for (std::int64_t p = 1; p < row_pieces; ++p) value += total[first + p * columns];
-        to[place * columns + j] = static_cast<T>(value);
-      } else {
-        T value = best[first];
-        for (std::int64_t p = 1; p < row_pieces; ++p) {
-          const T both[] = {value, best[first + p * columns]};
-          value = extreme_of<T>(kind, both, 2);
-        }
-        to[place * columns + j] = value;
-      }
-    }
+  const auto& k = simd().of<T>();
+  const auto store = [to = out.as<T>()](std::int64_t i, auto value) { to[i] = static_cast<T>(value); };
+  if (kind == Reduction::sum) {
+    const auto add = [&](double* to, const T* from, std::int64_t rows, std::int64_t columns) {
+      for (std::int64_t j = 0; j < columns; ++j) to[j] = 0;
+      k.add_rows(to, from, row_step, rows, columns);
+    };
+    const auto plus = [](double a, double b) { return a + b; };
+    return reduce_columns<double, T>(x, split, row_step, kColumnRows, add, plus, store);
+  }
+  const auto best = [&](T* to, const T* from, std::int64_t rows, std::int64_t columns) {
+    std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(columns));
+    (kind == Reduction::max ? k.max_rows : k.min_rows)(to, from, row_step, rows, columns);
+  };
+  const auto better = [=](T a, T b) { return better_of(kind, a, b); };
+  reduce_columns<T, T>(x, split, row_step, kColumnRows, best, better, store);
 }
 
 }  // namespace

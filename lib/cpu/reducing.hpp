@@ -7,7 +7,8 @@
 
 namespace capstan::on_cpu {
 
-inline constexpr std::int64_t kRowPiece = 65536;  // elements of one row that are reduced in one go
+inline constexpr std::int64_t kRowPiece = 65536;   // elements of one row that are reduced in one go
+inline constexpr std::int64_t kColumnPiece = 256;  // columns that are reduced in one go
 
 /// x seen with its kept axes first and its reduced axes last.
 struct Split {
@@ -71,6 +72,38 @@ void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, 
     for (std::int64_t p = 1; p < pieces; ++p) total = combine(total, parts[i * pieces + p]);
     store(i, total);
   }
+}
+
+/// Reduces columns of x, whose kept axes end in one of unit stride, and whose reduced ones walk as one of `row_step`.
+/// piece(parts, from, rows, columns) writes the Part of each of at most kColumnPiece columns of at most `most_rows` rows.
+template <class Part, class T, class Piece, class Combine, class Store>
+void reduce_columns(const TensorImpl& x, const Split& split, std::int64_t row_step, std::int64_t most_rows, Piece piece,
+                    Combine combine, Store store) {
+  const std::int64_t rows = split.reduced.numel(), columns = split.kept[split.kept.rank() - 1];
+  const std::int64_t outer = split.kept.numel() / columns;
+  const std::int64_t column_pieces = (columns + kColumnPiece - 1) / kColumnPiece;
+  const std::int64_t row_pieces = (rows + most_rows - 1) / most_rows;
+  core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
+  const std::int64_t work = kColumnPiece * (rows < most_rows ? rows : most_rows);
+  base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t item = begin; item < end; ++item) {
+                         const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
+                         const std::int64_t row = part % row_pieces * most_rows;
+                         const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
+                         piece(parts.data() + part * columns + column, x.as<T>() + offset + row * row_step + column,
+                               rows - row < most_rows ? rows - row : most_rows,
+                               columns - column < kColumnPiece ? columns - column : kColumnPiece);
+                       }
+                     });
+  base::parallel_for(outer * columns, kCheapGrain / (row_pieces + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const Part* first = parts.data() + i / columns * row_pieces * columns + i % columns;
+      Part total = first[0];
+      for (std::int64_t p = 1; p < row_pieces; ++p) total = combine(total, first[p * columns]);
+      store(i, total);
+    }
+  });
 }
 
 /// A contiguous copy with the kept axes first.

@@ -49,8 +49,9 @@ struct Moments {
 
 /// Sum. Integers and bool give int64, as in NumPy. The sum of nothing is 0.
 Tensor sum(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());
-/// Product, in double for floating types. Integers and bool give int64, which wraps around, as in NumPy. The product of
-/// nothing is 1. The gradient is the product of the others, right also where there are zeros, to any order.
+/// Product, in double for floating types, where nothing between the factors and the result overflows. Integers and bool
+/// give int64, which wraps around, as in NumPy. The product of nothing is 1. The gradient is the product of the others,
+/// right also where there are zeros, to any order.
 Tensor prod(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());
 /// Arithmetic mean; floating types (DTypeError). ShapeError if an axis to be reduced has size 0.
 Tensor mean(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());

@@ -2,14 +2,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-template <class T> CAPSTAN_INLINE Lanes<T> attention_load(const T* p, std::int64_t width) {
-  return width == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, width);
-}
-template <class T> CAPSTAN_INLINE void attention_store(Lanes<T> x, T* p, std::int64_t width) {
-  if (width == Lanes<T>::size) x.store(p);
-  else store_part(x, p, width);
-}
-
 template <class T> constexpr T kNeverAttended = -static_cast<T>(__builtin_inf());
 
 /// What is added to the scores of row i, -infinity where it must not look; null for nothing.
@@ -42,10 +34,10 @@ template <bool kAdded, class T>
 CAPSTAN_INLINE Lanes<T> attention_scores(const T* x, const T* added, std::int64_t width, Lanes<T> scale) {
   using L = Lanes<T>;
   if constexpr (kAdded) {
-    const L more = attention_load(added, width), never(kNeverAttended<T>);
-    return select(more == never, never, fma(attention_load(x, width), scale, more));
+    const L more = load_lanes(added, width), never(kNeverAttended<T>);
+    return select(more == never, never, fma(load_lanes(x, width), scale, more));
   } else {
-    return attention_load(x, width) * scale;
+    return load_lanes(x, width) * scale;
   }
 }
 
@@ -95,7 +87,7 @@ template <class T> CAPSTAN_INLINE T attention_dot(const T* a, const T* b, std::i
   L part(0);
   for (std::int64_t i = 0; i < count; i += L::size) {
     const std::int64_t width = count - i < L::size ? count - i : L::size;
-    part = fma(attention_load(a + i, width), attention_load(b + i, width), part);
+    part = fma(load_lanes(a + i, width), load_lanes(b + i, width), part);
   }
   return add_lanes(part);
 }
@@ -110,8 +102,8 @@ CAPSTAN_INLINE void attention_backward_row(T* x, T* grads, const T* added, std::
     const std::int64_t width = count - j < L::size ? count - j : L::size;
     const L score = attention_scores<kAdded>(x + j, kAdded ? added + j : nullptr, width, scale);
     const L weight = exp(score - shift) * share;
-    attention_store((attention_load(grads + j, width) - less) * weight * scale, grads + j, width);
-    attention_store(weight, x + j, width);
+    store_lanes((load_lanes(grads + j, width) - less) * weight * scale, grads + j, width);
+    store_lanes(weight, x + j, width);
   }
 }
 

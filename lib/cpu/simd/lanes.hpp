@@ -163,6 +163,15 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t
 #endif
 }
 
+/// The same, which asks first whether a mask is needed.
+template <class T> CAPSTAN_INLINE Lanes<T> load_lanes(const T* p, std::int64_t count) {
+  return count == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, count);
+}
+template <class T> CAPSTAN_INLINE void store_lanes(Lanes<T> x, T* p, std::int64_t count) {
+  if (count == Lanes<T>::size) x.store(p);
+  else store_part(x, p, count);
+}
+
 /// The number of values in a whole register, which needs no mask.
 struct Whole {};
 template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, Whole) { return Lanes<T>::load(p); }

@@ -110,9 +110,7 @@ void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t r
     for (; j < count; j += L::size) {
       const std::int64_t width = count - j < L::size ? count - j : L::size;
       L part(0);
-      for (std::int64_t row = begin; row < end; ++row)
-        part = part +
-               (width == L::size ? L::load(rows + row * row_step + j) : load_part(rows + row * row_step + j, width));
+      for (std::int64_t row = begin; row < end; ++row) part = part + load_lanes(rows + row * row_step + j, width);
       part.store(flat);
       for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
     }

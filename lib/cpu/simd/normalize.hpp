@@ -8,14 +8,6 @@ namespace {
 
 constexpr std::int64_t kNormSteps = 32;
 
-template <class T> CAPSTAN_INLINE Lanes<T> norm_load(const T* p, std::int64_t width) {
-  return width == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, width);
-}
-template <class T> CAPSTAN_INLINE void norm_store(Lanes<T> x, T* p, std::int64_t width) {
-  if (width == Lanes<T>::size) x.store(p);
-  else store_part(x, p, width);
-}
-
 /// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them.
 template <class T, class F> CAPSTAN_INLINE void norm_lanes(std::int64_t count, F use) {
   constexpr std::int64_t kSize = Lanes<T>::size;
@@ -97,9 +89,9 @@ CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight
       }
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
-      L g = norm_load(grad + i, width);  // 0 behind the end
-      if constexpr (kWeight) g = g * norm_load(weight + i, width);
-      L distance = norm_load(x + i, width) - from;
+      L g = load_lanes(grad + i, width);  // 0 behind the end
+      if constexpr (kWeight) g = g * load_lanes(weight + i, width);
+      L distance = load_lanes(x + i, width) - from;
       if (width < L::size) distance = distance * tail;
       grads[0] = grads[0] + g;
       products[0] = fma(g, distance, products[0]);
@@ -161,11 +153,11 @@ template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<
       const L from(rules[row].center), factor(rules[row].factor), rest(rules[row].rest);
       norm_lanes<T>(
           r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-            L y = fma(norm_load(x + i, width) - from, factor, rest);
-            if constexpr (kWeight && kBias) y = fma(y, norm_load(r.weight + i, width), norm_load(r.bias + i, width));
-            else if constexpr (kWeight) y = y * norm_load(r.weight + i, width);
-            else if constexpr (kBias) y = y + norm_load(r.bias + i, width);
-            norm_store(y, out + i, width);
+            L y = fma(load_lanes(x + i, width) - from, factor, rest);
+            if constexpr (kWeight && kBias) y = fma(y, load_lanes(r.weight + i, width), load_lanes(r.bias + i, width));
+            else if constexpr (kWeight) y = y * load_lanes(r.weight + i, width);
+            else if constexpr (kBias) y = y + load_lanes(r.bias + i, width);
+            store_lanes(y, out + i, width);
           });
     }
   }
@@ -205,14 +197,14 @@ template <bool kWeight, bool kSums, class T> void norm_gradients_with(const Norm
     const L by_value(static_cast<T>(-slope * inverse)), offset(static_cast<T>(-level * inverse));
     norm_lanes<T>(
         g.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-          const L change = norm_load(grad + i, width), value = fma(norm_load(x + i, width) - from, factor, shift);
+          const L change = load_lanes(grad + i, width), value = fma(load_lanes(x + i, width) - from, factor, shift);
           if (dx != nullptr) {
-            const L through = kWeight ? change * norm_load(g.weight + i, width) : change;
-            norm_store(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
+            const L through = kWeight ? change * load_lanes(g.weight + i, width) : change;
+            store_lanes(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
           }
           if constexpr (kSums) {
-            norm_store(fma(change, value, norm_load(g.dweight + i, width)), g.dweight + i, width);
-            norm_store(norm_load(g.dbias + i, width) + change, g.dbias + i, width);
+            store_lanes(fma(change, value, load_lanes(g.dweight + i, width)), g.dweight + i, width);
+            store_lanes(load_lanes(g.dbias + i, width) + change, g.dbias + i, width);
           }
         });
   }
@@ -265,7 +257,7 @@ void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int6
     if (grad == nullptr) {
       norm_lanes<T>(
           count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-            norm_store(fma(norm_load(x + i, width) - from, by_x, offset), out + i, width);
+            store_lanes(fma(load_lanes(x + i, width) - from, by_x, offset), out + i, width);
           });
       continue;
     }
@@ -273,8 +265,8 @@ void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int6
     const T* change = grad + p * count;
     norm_lanes<T>(
         count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-          const L rest = fma(norm_load(x + i, width) - from, by_x, offset);
-          norm_store(fma(norm_load(change + i, width), by_grad, rest), out + i, width);
+          const L rest = fma(load_lanes(x + i, width) - from, by_x, offset);
+          store_lanes(fma(load_lanes(change + i, width), by_grad, rest), out + i, width);
         });
   }
 }
@@ -305,10 +297,10 @@ CAPSTAN_INLINE void distance_strip(const T* rows, std::int64_t row_step, std::in
   };
   L from[Registers], sums[Registers], squares[Registers];
   for (int r = 0; r < Registers; ++r)
-    from[r] = norm_load(shifts + r * L::size, width(r)), sums[r] = L(0), squares[r] = L(0);
+    from[r] = load_lanes(shifts + r * L::size, width(r)), sums[r] = L(0), squares[r] = L(0);
   for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
     for (int r = 0; r < Registers; ++r) {
-      const L distance = norm_load(rows + r * L::size, width(r)) - from[r];
+      const L distance = load_lanes(rows + r * L::size, width(r)) - from[r];
       sums[r] = sums[r] + distance;
       squares[r] = fma(distance, distance, squares[r]);
     }
@@ -343,13 +335,13 @@ CAPSTAN_INLINE void product_strip(const T* grad, const T* x, std::int64_t row_st
   };
   L from[Registers], grads[Registers], products[Registers], distances[Registers];
   for (int r = 0; r < Registers; ++r) {
-    from[r] = norm_load(shifts + r * L::size, width(r));
+    from[r] = load_lanes(shifts + r * L::size, width(r));
     grads[r] = products[r] = distances[r] = L(0);
   }
   for (std::int64_t row = 0; row < row_count; ++row, grad += row_step, x += row_step)
     for (int r = 0; r < Registers; ++r) {
-      const L g = norm_load(grad + r * L::size, width(r));
-      const L distance = norm_load(x + r * L::size, width(r)) - from[r];
+      const L g = load_lanes(grad + r * L::size, width(r));
+      const L distance = load_lanes(x + r * L::size, width(r)) - from[r];
       grads[r] = grads[r] + g;
       products[r] = fma(g, distance, products[r]);
       distances[r] = distances[r] + distance;
@@ -384,10 +376,10 @@ void column_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int
     const T* change = grad == nullptr ? nullptr : grad + row * count;
     norm_lanes<T>(
         count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-          L y = fma(norm_load(x + i, width) - norm_load(rule.shift + i, width), norm_load(rule.by_x + i, width),
-                    norm_load(rule.offset + i, width));
-          if (change != nullptr) y = fma(norm_load(change + i, width), norm_load(rule.by_grad + i, width), y);
-          norm_store(y, out + i, width);
+          L y = fma(load_lanes(x + i, width) - load_lanes(rule.shift + i, width), load_lanes(rule.by_x + i, width),
+                    load_lanes(rule.offset + i, width));
+          if (change != nullptr) y = fma(load_lanes(change + i, width), load_lanes(rule.by_grad + i, width), y);
+          store_lanes(y, out + i, width);
         });
   }
 }

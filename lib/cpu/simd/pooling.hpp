@@ -32,8 +32,7 @@ CAPSTAN_INLINE void fold_windows(const PoolRow<T>& r, std::int64_t window, std::
     const T* p = r.rows[row] + r.first + window * Stride;
     int code = r.codes[row];
     if constexpr (Stride == 1) {
-      for (std::int64_t k = 0; k < r.kernel; ++k, p += r.step, ++code)
-        fold.take(count == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, count), code);
+      for (std::int64_t k = 0; k < r.kernel; ++k, p += r.step, ++code) fold.take(load_lanes(p, count), code);
     } else if (r.step == 1) {
       std::int64_t k = 0;
       for (; k + 2 <= r.kernel; k += 2, p += 2, code += 2) {
@@ -79,11 +78,6 @@ template <class T> struct Total {
   Lanes<T> sum;
   CAPSTAN_INLINE void take(Lanes<T> x, int) { sum = sum + x; }
 };
-
-template <class T> CAPSTAN_INLINE void store_lanes(Lanes<T> x, T* to, std::int64_t count) {
-  if (count == Lanes<T>::size) x.store(to);
-  else store_part(x, to, count);
-}
 
 template <int Stride, bool Codes, class T> void max_pool_row_as(const PoolRow<T>& r, T* out, std::uint8_t* codes) {
   constexpr std::int64_t size = Lanes<T>::size;
