@@ -94,8 +94,7 @@ void moments(const TensorImpl& x, unsigned reduced, double correction, bool root
 
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out) {
   const std::int64_t rows = x.shape[0], count = x.shape[1];
-  core::Scratch<kernels::Factor> before(rows * count,
-                                        Where::current());  // for each element the product of those before it
+  core::Scratch<kernels::Factor> before(rows * count, Where::current());  // for each element, the product before it
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
@@ -105,12 +104,12 @@ void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out)
         kernels::Factor product{1, 0};
         for (std::int64_t i = 0; i < count; ++i) {
           left[i] = product;
-          product = product * kernels::scaled_factor(static_cast<double>(from[i]), 0);
+          product = kernels::extended(product, from[i]);
         }
         product = kernels::scaled_factor(static_cast<double>(grad.as<T>()[row]), 0);
         for (std::int64_t i = count - 1; i >= 0; --i) {
           to[i] = static_cast<T>(kernels::value_of(left[i] * product));
-          product = product * kernels::scaled_factor(static_cast<double>(from[i]), 0);
+          product = kernels::extended(product, from[i]);
         }
       }
     });

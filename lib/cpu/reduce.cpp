@@ -1,7 +1,6 @@
 // Reductions. Three shapes are fast: the reduced elements are contiguous (rows), or in runs that are, or the kept ones
 // are (columns); others are first copied into rows. Work is cut at fixed places, so that results do not depend on the
 // number of threads.
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -48,25 +47,27 @@ auto sum_of(const T* x, std::int64_t count) {
   }
 }
 
-/// Eight products side by side, in double; one that leaves the range of 2^-kFar to 2^kFar is scaled before it is too far
-/// away. Integers wrap around.
+/// Eight products side by side, in double, which are looked after often enough to stay in range. Integers wrap around.
 template <class T>
 auto product_of(const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     constexpr int kSide = 8, kDeep = 6;  // six floats change a product by 2^894 at most
-    constexpr double kFar = 0x1p100;
     double parts[kSide] = {1, 1, 1, 1, 1, 1, 1, 1};
     std::int64_t exponent = 0;
-    for (std::int64_t begin = 0; begin < count; begin += kSide * kDeep) {
-      const std::int64_t left = count - begin, some = left < kSide * kDeep ? left : kSide * kDeep;
-      for (std::int64_t i = 0; i < some; ++i) {
-        const auto value = static_cast<double>(x[begin + i]);
-        const Factor factor = sizeof(T) == sizeof(float) ? Factor{value, 0} : kernels::scaled_factor(value, 0);
-        parts[i % kSide] *= factor.part;
+    const auto multiply = [&](const T* values, std::int64_t side) {
+      for (std::int64_t i = 0; i < side; ++i) {
+        const Factor factor = kernels::near_factor_of(values[i]);
+        parts[i] *= factor.part;
         exponent += factor.exponent;
       }
+    };
+    for (std::int64_t begin = 0; begin < count; begin += kSide * kDeep) {
+      const std::int64_t left = count - begin, end = begin + (left < kSide * kDeep ? left : kSide * kDeep);
+      std::int64_t i = begin;
+      for (; i + kSide <= end; i += kSide) multiply(x + i, kSide);
+      multiply(x + i, end - i);
       for (double& part : parts) {
-        if (std::fabs(part) >= 1 / kFar && std::fabs(part) <= kFar) continue;
+        if (kernels::is_near(part)) continue;
         const Factor scaled = kernels::scaled_factor(part, exponent);
         part = scaled.part;
         exponent = scaled.exponent;

@@ -28,10 +28,30 @@ CAPSTAN_HD Factor scaled_factor(double part, std::int64_t exponent) {
 CAPSTAN_HD Factor operator*(const Factor& a, const Factor& b) {
   return scaled_factor(a.part * b.part, a.exponent + b.exponent);
 }
+
+/// Whether as a part it is so near to 1 that any float, or a scaled double, keeps it in range.
+CAPSTAN_HD bool is_near(double part) {
+  const double size = abs(part);
+  return size >= 0x1p-100 && size <= 0x1p100;
+}
+/// What a part that is near can be multiplied with: a float as it is.
+CAPSTAN_HD Factor near_factor_of(float x) { return {static_cast<double>(x), 0}; }
+CAPSTAN_HD Factor near_factor_of(double x) { return scaled_factor(x, 0); }
+/// product * x, scaled only where it is no longer near.
+template <class T> CAPSTAN_HD Factor extended(const Factor& product, T x) {
+  const Factor factor = near_factor_of(x);
+  const double part = product.part * factor.part;
+  const std::int64_t exponent = product.exponent + factor.exponent;
+  return is_near(part) ? Factor{part, exponent} : scaled_factor(part, exponent);
+}
+
 /// As a double, which may be infinite or 0.
 CAPSTAN_HD double value_of(const Factor& factor) {
-  constexpr std::int64_t kFar = 4096;
-  const std::int64_t exponent = factor.exponent < -kFar ? -kFar : factor.exponent > kFar ? kFar : factor.exponent;
+  constexpr std::int64_t kLeast = -1022, kMost = 1023, kFar = 4096;
+  std::int64_t exponent = factor.exponent;
+  if (exponent >= kLeast && exponent <= kMost)  // of a power of two that is a number
+    return factor.part * __builtin_bit_cast(double, static_cast<std::uint64_t>(exponent + kMost) << 52);
+  exponent = exponent < -kFar ? -kFar : exponent > kFar ? kFar : exponent;
   return ::ldexp(factor.part, static_cast<int>(exponent));
 }
 
