@@ -266,6 +266,20 @@ TEST_CASE("values around a large mean lose no digits, in the result and in the g
   }
 }
 
+TEST_CASE("a quarter of a row far from the others costs no digits", "[nn]") {
+  for (const std::int64_t width : {512, 1000, 8200})
+    for (const std::int64_t part : {1, 2, 4, 8, 16})  // registers of every processor
+      for (const float level : {100.0f, -10000.0f}) {
+        INFO("parts of " << part << " in rows of " << width << ", " << level);
+        const Tensor parts = remainder(floor_divide(arange(width), part), 4);
+        const Tensor far = equal(parts, 0).to(DType::float32) * level;
+        for (const Tensor& shift : {far, level - far}) {
+          const Tensor x = random({3, width}, 479, DType::float32) + shift;
+          CHECK(close(layer_norm(x, 1, {}, {}, 0), standardized(x, -1, 0), tolerance::roundings32));
+        }
+      }
+}
+
 TEST_CASE("values whose squares float32 cannot hold are normalized all the same", "[nn]") {
   for (const Shape& shape : {Shape{40, 6}, Shape{5, 6, 9}, Shape{2, 300, 2}}) {
     INFO(to_string(shape));

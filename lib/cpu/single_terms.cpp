@@ -41,10 +41,10 @@ class SingleTermProduct {
     constexpr std::int64_t kLines = 4, kWidth = 4, kColumns = 16;  // of fewer nothing is saved
     if (lines_ < kLines || width_ < kWidth || n_ < kColumns || !contiguous_ || b_.column != 1) return false;
     if (a_[0] != T(0) && a_[1] != T(0)) return false;  // as in most products
-    // Few lines are all looked at first. Many are as they are taken, and then, if one turns out to have more values, what
-    // has been written is written again: not where it has been added to something.
-    const bool few = start_.accumulate || lines_ <= n_;
-    if (!are_single_terms(a_, step_, few ? lines_ : 1, width_)) return false;
+    // Lines are looked at as they are taken, and if one turns out to have more values, what has been written is written
+    // again. All are looked at first where rows are long, and where they are added to something.
+    const bool first = by_rows_ && (start_.accumulate || (lines_ > kPiece && lines_ <= n_));
+    if (!are_single_terms(a_, step_, first ? lines_ : 1, width_)) return false;
     if (by_rows_) return are_finite(b_.data, b_.row, width_, n_) && take();
     return (!start_.accumulate || are_finite(b_.data, b_.row, lines_, n_)) && give();
   }

@@ -126,6 +126,17 @@ template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(ke
 
 #endif
 
+/// The same for lanes of which the second half is not looked at. Some processors take half the time for half a register.
+#if CAPSTAN_HAS_XSIMD && defined(__AVX512VL__)
+template <class T> constexpr bool kHasHalves = sizeof(T) == 4;
+CAPSTAN_INLINE Lanes<float> fma_half(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
+  const auto half = [](Lanes<float> x) { return _mm512_castps512_ps256(x.v); };
+  return Lanes<float>(Batch<float>(_mm512_castps256_ps512(_mm256_fmadd_ps(half(a), half(b), half(c)))));
+}
+#else
+template <class T> constexpr bool kHasHalves = false;
+#endif
+
 #if CAPSTAN_HAS_XSIMD && defined(__AVX2__) && !defined(__AVX512F__)
 CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
   alignas(32) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};

@@ -28,8 +28,9 @@ template <int N, class F> CAPSTAN_INLINE void unrolled(F use) {
   (std::make_integer_sequence<int, N>());
 }
 
-/// One step of a product: adds column p of `a` times row p of `b` to the sums.
-template <int Rows, int Columns, class T>
+/// One step of a product: adds column p of `a` times row p of `b` to the sums. `Half`: the last register's second half is
+/// empty.
+template <int Rows, int Columns, bool Half, class T>
 CAPSTAN_INLINE void add_outer(const T* a, std::int64_t a_row, const T* b, int last, Lanes<T> (&sums)[Rows][Columns]) {
   using L = Lanes<T>;
   L right[Columns];
@@ -38,12 +39,15 @@ CAPSTAN_INLINE void add_outer(const T* a, std::int64_t a_row, const T* b, int la
   });
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     const L left(a[i * a_row]);
-    unrolled<Columns>([&](auto j) __attribute__((always_inline)) { sums[i][j] = fma(left, right[j], sums[i][j]); });
+    unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
+      if constexpr (Half && j + 1 == Columns) sums[i][j] = fma_half(left, right[j], sums[i][j]);
+      else sums[i][j] = fma(left, right[j], sums[i][j]);
+    });
   });
 }
 
 /// Adds a product to the sums of a tile: Rows x (Columns registers), of which the last holds `last` values.
-template <int Rows, int Columns, class T>
+template <int Rows, int Columns, bool Half, class T>
 CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int64_t column, int last,
                                 Lanes<T> (&sums)[Rows][Columns]) {
   using L = Lanes<T>;
@@ -56,9 +60,9 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
       unrolled<Columns>([&](auto j) __attribute__((always_inline)) { more[s][0][j] = L(0); });
     });
     for (; p + 4 <= f.k; p += 4, a += 4 * f.a_column, b += 4 * f.b_row) {
-      add_outer<1, Columns>(a, 0, b, last, sums);
+      add_outer<1, Columns, Half>(a, 0, b, last, sums);
       unrolled<3>([&](auto s) __attribute__((always_inline)) {
-        add_outer<1, Columns>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
+        add_outer<1, Columns, Half>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
       });
     }
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
@@ -66,12 +70,12 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
     });
   }
   const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
-  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns>(a, a_row, b, last, sums);
+  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns, Half>(a, a_row, b, last, sums);
 }
 
 /// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
 /// the number of values in it that count, `start` and `finish` are given the place of the first.
-template <int Rows, int Columns, class T, class Start, class Finish, class... More>
+template <int Rows, int Columns, bool Half, class T, class Start, class Finish, class... More>
 void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Finish finish, const Factors<T>& first,
                const More&... more) {
   using L = Lanes<T>;
@@ -82,8 +86,8 @@ void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Fin
       sums[i][j] = start(row + i, column + j * L::size, count(j));
     });
   });
-  add_product<Rows, Columns>(first, row, column, last, sums);
-  (add_product<Rows, Columns>(more, row, column, last, sums), ...);
+  add_product<Rows, Columns, Half>(first, row, column, last, sums);
+  (add_product<Rows, Columns, Half>(more, row, column, last, sums), ...);
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       finish(sums[i][j], row + i, column + j * L::size, count(j));
@@ -91,13 +95,14 @@ void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Fin
   });
 }
 
-template <int Columns, class T, class... Rest>
+template <int Columns, bool Half, class T, class... Rest>
 void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... rest) {
+  constexpr int kRows = tile_rows(Columns);
   const auto tiles = [&]<int Rows>(std::int64_t i, std::integral_constant<int, Rows>) {
-    for (; i + Rows <= m; i += Rows) gemm_tile<Rows, Columns, T>(i, column, last, rest...);
+    constexpr bool kHalf = Half && Rows == kRows;  // the others are few
+    for (; i + Rows <= m; i += Rows) gemm_tile<Rows, Columns, kHalf, T>(i, column, last, rest...);
     return i;
   };
-  constexpr int kRows = tile_rows(Columns);
   std::int64_t i = tiles(0, std::integral_constant<int, kRows>());
   if constexpr (kRows > 6) i = tiles(i, std::integral_constant<int, kRows / 2>());
   if constexpr (kRows > 4)  // of five rows left three and two are faster than four and one
@@ -115,11 +120,16 @@ template <class T, class... Rest> void for_tiles(std::int64_t m, std::int64_t n,
     const auto registers = static_cast<int>((left + size - 1) / size);
     const int take = registers < kTileLanes ? registers : kTileLanes;
     const int last = left >= take * size ? size : static_cast<int>(left - (take - 1) * size);
-    if (take == 1) gemm_panel<1, T>(m, column, last, rest...);
-    else if (take == 2) gemm_panel<2, T>(m, column, last, rest...);
+    const auto panel = [&]<int Columns>(std::integral_constant<int, Columns>) {
+      if constexpr (kHasHalves<T> && Columns <= 2)
+        if (2 * last <= size) return gemm_panel<Columns, true, T>(m, column, last, rest...);
+      gemm_panel<Columns, false, T>(m, column, last, rest...);
+    };
+    if (take == 1) panel(std::integral_constant<int, 1>());
+    else if (take == 2) panel(std::integral_constant<int, 2>());
     else if constexpr (kTileLanes > 2) {
-      if (take == 3) gemm_panel<3, T>(m, column, last, rest...);
-      else gemm_panel<4, T>(m, column, last, rest...);
+      if (take == 3) panel(std::integral_constant<int, 3>());
+      else panel(std::integral_constant<int, 4>());
     }
     column += take * size;
   }

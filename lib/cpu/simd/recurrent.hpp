@@ -63,8 +63,25 @@ template <class Op, class T> void rnn_gates(const GateRows<T>& g) {
 // An activation that waits for another keeps a register's units for as long as both take. So a row is gone over twice,
 // and each time its registers are worked on side by side.
 
+/// What the first time leaves in memory for the second. The last register, of which a part was stored, is kept: to load
+/// a part back would take until all stores before it are done.
+template <class T> struct Stored {
+  Lanes<T> last = Lanes<T>(0);
+  CAPSTAN_INLINE void store(Lanes<T> x, T* to, Whole count) { store_part(x, to, count); }
+  CAPSTAN_INLINE void store(Lanes<T> x, T* to, int count) { store_part(last = x, to, count); }
+  CAPSTAN_INLINE Lanes<T> load(const T* from, Whole count) const { return load_part(from, count); }
+  CAPSTAN_INLINE Lanes<T> load(const T*, int) const { return last; }
+};
+/// The same, stored some time ago.
+template <class T> struct StoredBefore {
+  template <class Count> CAPSTAN_INLINE Lanes<T> load(const T* from, Count count) const {
+    return load_part(from, count);
+  }
+};
+
 /// n, from its sum, and the state.
-template <class T> CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int64_t row) {
+template <class T, class From>
+CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int64_t row, const From& sums, const From& updates) {
   using L = Lanes<T>;
   const std::int64_t hidden = g.hidden;
   T* gates = g.gates + row * 4 * hidden;
@@ -72,8 +89,8 @@ template <class T> CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int
   const Delivery<T> to(g, row);
   for_units<T>(
       g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-        const L n = tanh(load_part(gates + j, count) + load_part(bias + j, count));
-        const L z = load_part(gates + 2 * hidden + j, count);
+        const L n = tanh(sums.load(gates + j, count) + load_part(bias + j, count));
+        const L z = updates.load(gates + 2 * hidden + j, count);
         store_part(n, gates + j, count);
         to.take((L(1) - z) * n + z * load_part(h + j, count), j, count);
       });
@@ -81,14 +98,14 @@ template <class T> CAPSTAN_INLINE void finish_gru(const GateRows<T>& g, std::int
 
 /// Blocks 1 and 2 of a row of gates: r, which is given, and z.
 template <class T, class Count>
-CAPSTAN_INLINE Lanes<T> gru_reset_and_update(const T* bias, std::int64_t hidden, T* gates, std::int64_t j,
-                                             Count count) {
+CAPSTAN_INLINE Lanes<T> gru_reset_and_update(const T* bias, std::int64_t hidden, T* gates, std::int64_t j, Count count,
+                                             Stored<T>& updates) {
   const auto sum = [&](int block) __attribute__((always_inline)) {
     return load_part(gates + (block + 1) * hidden + j, count) + load_part(bias + block * hidden + j, count);
   };
   const Lanes<T> r = kernels::Sigmoid::forward(sum(0)), z = kernels::Sigmoid::forward(sum(1));
   store_part(r, gates + hidden + j, count);
-  store_part(z, gates + 2 * hidden + j, count);
+  updates.store(z, gates + 2 * hidden + j, count);
   return r;
 }
 
@@ -98,14 +115,15 @@ template <class T> void gru_gates(const GateRows<T>& g) {
   const T *bias = g.bias, *bn = g.bn;
   for (std::int64_t row = 0; row < g.rows; ++row) {
     T* gates = g.gates + row * 4 * hidden;
+    Stored<T> sums, updates;
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L r = gru_reset_and_update(bias, hidden, gates, j, count);
+          const L r = gru_reset_and_update(bias, hidden, gates, j, count, updates);
           const L from_h = load_part(gates + 3 * hidden + j, count) + load_part(bn + j, count);
           store_part(from_h, gates + 3 * hidden + j, count);
-          store_part(load_part(gates + j, count) + r * from_h, gates + j, count);
+          sums.store(load_part(gates + j, count) + r * from_h, gates + j, count);
         });
-    finish_gru(g, row);
+    finish_gru(g, row, sums, updates);
   }
 }
 
@@ -117,15 +135,16 @@ template <class T> void gru_resets(const GateRows<T>& g) {
   for (std::int64_t row = 0; row < g.rows; ++row) {
     T* gates = g.gates + row * 4 * hidden;
     const T* h = g.h + row * hidden;
+    Stored<T> updates;
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L r = gru_reset_and_update(bias, hidden, gates, j, count);
+          const L r = gru_reset_and_update(bias, hidden, gates, j, count, updates);
           store_part(r * load_part(h + j, count), gates + 3 * hidden + j, count);
         });
   }
 }
 template <class T> void gru_states(const GateRows<T>& g) {
-  for (std::int64_t row = 0; row < g.rows; ++row) finish_gru(g, row);
+  for (std::int64_t row = 0; row < g.rows; ++row) finish_gru(g, row, StoredBefore<T>(), StoredBefore<T>());
 }
 
 /// An lstm's gates and its c, from the sums of the gates and c as it was.
@@ -139,11 +158,12 @@ template <class T> struct CellValues {
     fresh = tanh(sums[2]);
     c = forget * before + in * fresh;
   }
-  template <class Count> CAPSTAN_INLINE void store_gates(T* to, std::int64_t hidden, Count count) const {
+  template <class Count>
+  CAPSTAN_INLINE void store_gates(T* to, std::int64_t hidden, Count count, Stored<T>& outs) const {
     store_part(in, to, count);
     store_part(forget, to + hidden, count);
     store_part(fresh, to + 2 * hidden, count);
-    store_part(out, to + 3 * hidden, count);
+    outs.store(out, to + 3 * hidden, count);
   }
 };
 
@@ -154,6 +174,7 @@ template <class T> void lstm_gates(const GateRows<T>& g) {
   for (std::int64_t row = 0; row < g.rows; ++row) {
     T *gates = g.gates + row * 4 * hidden, *to_c = destination(g, g.to_c, row);
     const T* before = g.c + row * hidden;
+    Stored<T> outs, cells;
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
           L sums[4];
@@ -161,14 +182,14 @@ template <class T> void lstm_gates(const GateRows<T>& g) {
             sums[q] = load_part(gates + q * hidden + j, count) + load_part(bias + q * hidden + j, count);
           });
           const CellValues<T> cell(sums, load_part(before + j, count));
-          cell.store_gates(gates + j, hidden, count);
-          store_part(cell.c, to_c + j, count);
+          cell.store_gates(gates + j, hidden, count, outs);
+          cells.store(cell.c, to_c + j, count);
         });
     const Delivery<T> to(g, row);
     for_units<T>(
         g, [&](std::int64_t j, auto count) __attribute__((always_inline)) {
-          const L bent = tanh(load_part(to_c + j, count));
-          to.take(load_part(gates + 3 * hidden + j, count) * bent, j, count);
+          const L bent = tanh(cells.load(to_c + j, count));
+          to.take(outs.load(gates + 3 * hidden + j, count) * bent, j, count);
         });
   }
 }
@@ -198,7 +219,8 @@ template <class T> void lstm_step(const GateRows<T>& g, const SmallStep<T>& s) {
               sums[q] = sums[q] + load_part(g.bias + q * hidden + j, count);
             });
           const CellValues<T> cell(sums, load_part(g.c + row * hidden + j, count));
-          if (g.gates != nullptr) cell.store_gates(g.gates + row * 4 * hidden + j, hidden, count);
+          Stored<T> outs;
+          if (g.gates != nullptr) cell.store_gates(g.gates + row * 4 * hidden + j, hidden, count, outs);
           store_part(cell.c, to_c + j, count);
           to.take(cell.out * tanh(cell.c), j, count);
         });
