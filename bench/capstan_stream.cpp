@@ -109,12 +109,13 @@ struct Copy {
   }
 };
 
+template <float (*kSum)(const float*, std::size_t)>
 struct Read {
   Numbers from = numbers();
 
   void operator()(Turn turn) const {
     const std::size_t count = kCount / turn.threads;
-    float sum = sum_of(from.get() + turn.thread * count, count);
+    float sum = kSum(from.get() + turn.thread * count, count);
     benchmark::DoNotOptimize(sum);
   }
 };
@@ -138,7 +139,8 @@ void rows_of_part(const std::string& name) {
 void stream_rows() {
   rows_of_part<Copy<copy_by_memcpy>>("stream_copy/memcpy");
   rows_of_part<Copy<copy_by_vectors>>("stream_copy/vectors");
-  rows_of_part<Read>("stream_read");
+  rows_of_part<Read<sum_of>>("stream_read/plain");
+  rows_of_part<Read<sum_with_fetching>>("stream_read/fetching");
   rows_of_part<MultiplyAdds>("peak_fma");
 }
 

@@ -37,8 +37,9 @@ class GruLoops {
 extern template class LstmLoops<4>;
 extern template class GruLoops<64>;
 
-/// The sum of `count` numbers, a multiple of 256, as fast as memory gives them.
+/// The sum of `count` numbers, a multiple of 256, as fast as memory gives them; the second fetches them ahead.
 float sum_of(const float* values, std::size_t count);
+float sum_with_fetching(const float* values, std::size_t count);
 
 /// Copies `count` numbers, a multiple of 256, register by register.
 void copy_by_vectors(const float* from, float* to, std::size_t count);

@@ -1,5 +1,9 @@
 #include "lib/cpu/backend.hpp"
 
+#if CAPSTAN_SIMD_X86
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <cstring>
 
@@ -26,7 +30,25 @@ const SimdKernels& choose_kernels() {
   return baseline_kernels();
 }
 
+/// Zen 5 reads from its last cache a third faster so than by its own prefetching, Zen 4 a quarter slower. What the next
+/// turn of a loop will read is no loss anywhere.
+std::int64_t choose_bytes_ahead() {
+  constexpr std::int64_t kFar = 8192, kNear = 512;
+#if CAPSTAN_SIMD_X86
+  constexpr unsigned kZen5 = 0x1a;
+  unsigned version = 0, unused = 0;
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("amd") && __get_cpuid(1, &version, &unused, &unused, &unused) != 0) {
+    const unsigned base = version >> 8 & 0xf, family = base == 0xf ? base + (version >> 20 & 0xff) : base;
+    if (family >= kZen5) return kFar;
+  }
+#endif
+  return kNear;
+}
+
 }  // namespace
+
+const std::int64_t bytes_ahead = choose_bytes_ahead();
 
 const SimdKernels& simd() {
   static const SimdKernels& chosen = choose_kernels();

@@ -28,14 +28,12 @@ template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
   return parts[0];
 }
 
-/// How far ahead sums fetch: a third faster than the processor's own prefetching where values come from the last cache.
-constexpr std::int64_t kPrefetchBytes = 8192;
-
 // Blocks of 32 values a lane in eight registers, the blocks in double.
 template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 8;
   constexpr std::int64_t kBlock = 32 * kRegisters * L::size;
+  const std::int64_t ahead = bytes_ahead;
   double total = 0;
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t end = begin + kBlock < count ? begin + kBlock : count;
@@ -44,7 +42,7 @@ template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) 
     std::int64_t i = begin;
     for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
       for (int r = 0; r < kRegisters; ++r) {
-        __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + kPrefetchBytes);
+        __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
         parts[r] = parts[r] + L::load(x + i + r * L::size);
       }
     for (; i + L::size <= end; i += L::size) parts[0] = parts[0] + L::load(x + i);
@@ -66,12 +64,13 @@ void sum_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std:
 template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   constexpr int kRegisters = 4;
+  const std::int64_t ahead = bytes_ahead;
   L best[kRegisters];
   for (auto& part : best) part = L(x[0]);
   std::int64_t i = 0;
   for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
     for (int r = 0; r < kRegisters; ++r) {
-      __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + kPrefetchBytes);
+      __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
       best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
     }
   for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
