@@ -43,6 +43,7 @@ void custom_replay(Replay& r) {
     const Tensor& gradient = r.grad(floating++);
     incoming.push_back(gradient.defined() ? gradient : zeros_like(outputs.back(), where));
   }
+  r.settle();
   Tensors gradients = custom.backward(incoming, inputs, outputs);
   if (gradients.size() != inputs.size())
     base::fail<ShapeError>(where, "custom_gradient: the backward function returned ", gradients.size(),

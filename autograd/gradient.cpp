@@ -38,14 +38,42 @@ void pass_excuse(const Tensor& from, const Tensor& to) noexcept {
 
 }  // namespace
 
-TensorImpl* Replay::accumulator(int input) const noexcept {
+TensorImpl* Replay::accumulator(int input) const {
   if (listening()) return nullptr;
-  TensorImpl* sum = work_.gradients[entry_.input_slots()[input] - work_.base].impl();
+  TensorImpl* sum = sum_of(input).impl();
   return sum != nullptr && sum->contiguous && core::sole_owner(*sum) ? sum : nullptr;
 }
 
+Tensor& Replay::sum_of(int input) const {
+  const std::uint32_t at = entry_.input_slots()[input] - work_.base;
+  if ((work_.marks[at] & kIsBeside) != 0) {
+    work_.beside.finish();
+    work_.marks[at] &= static_cast<std::uint8_t>(~kIsBeside);
+  }
+  return work_.gradients[at];
+}
+
+void Replay::settle() const { work_.beside.finish(); }
+
+bool Replay::give_beside(int input, const Tensor& a, const Tensor& b) {
+  const std::uint32_t at = entry_.input_slots()[input] - work_.base;
+  if ((work_.marks[at] & kIsUnseen) == 0 || listening() || core::observed()) return false;
+  Tensor& sum = work_.gradients[at];
+  if (sum.defined()) {
+    TensorImpl& impl = *sum.impl();
+    if (!impl.contiguous || !core::sole_owner(impl) || has_row_slices(sum) || !work_.beside.give(a, b, impl, true))
+      return false;
+  } else {
+    Tensor first = core::make_tensor(Shape({a.size(0), b.size(1)}, entry_.where), a.dtype(), a.device(), entry_.where);
+    if (!work_.beside.give(a, b, *first.impl(), false)) return false;
+    sum = std::move(first);
+  }
+  work_.marks[at] |= kIsBeside;
+  return true;
+}
+
 void Replay::give(int input, Tensor gradient) {
-  Tensor& sum = work_.gradients[entry_.input_slots()[input] - work_.base];
+  Tensor& sum = sum_of(input);
   if (has_row_slices(sum)) core::fill_in(*sum.impl(), entry_.where);
   if (sum.defined() && has_row_slices(gradient)) core::fill_in(*gradient.impl(), entry_.where);
   if (!sum.defined()) {
@@ -63,7 +91,7 @@ void Replay::give(int input, Tensor gradient) {
 }
 
 void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
-  Tensor& sum = work_.gradients[entry_.input_slots()[input] - work_.base];
+  Tensor& sum = sum_of(input);
   const Where where = entry_.where;
   RowSlices all = slices;
   if (has_row_slices(sum)) {
@@ -102,6 +130,7 @@ class Session {
     --tape_.replaying;
     --tape_.paused;
     tape_.log->refresh_recording();
+    work_->beside.end();
     work_->gradients.clear();
     delete std::exchange(tape_.log->spare_work, work_);
   }
@@ -332,8 +361,10 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
     work.marks.assign(highest - lowest + 1, 0);
     work.gradients.resize(highest - lowest + 1);
     for (const Tensor& source : request.sources)
-      if (const std::uint32_t slot = slot_of(source); slot != kNoSlot)
-        work.marks[slot - lowest] |= kDependsOnSource | kIsSource;
+      if (const std::uint32_t slot = slot_of(source); slot != kNoSlot) {
+        const bool unseen = log.slots[slot].leaf != nullptr && tape.hooks.empty();
+        work.marks[slot - lowest] |= kDependsOnSource | kIsSource | (unseen ? kIsUnseen : 0);
+      }
     for (const Tensor& target : request.targets)
       if (const std::uint32_t slot = log.find(*target.impl()); slot >= lowest)
         work.marks[slot - lowest] |= kReachesTarget;
@@ -351,6 +382,7 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
     spend();
     log.refresh_recording();
     replay_entries(tape, work, first, last);
+    work.beside.finish();
   } else {
     spend();
   }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "autograd/log.hpp"
+#include "autograd/side_products.hpp"
 
 namespace capstan::autograd {
 
@@ -10,9 +11,16 @@ namespace capstan::autograd {
 struct GradientWork {
   std::uint32_t base = 0;
   std::vector<Tensor> gradients;
-  std::vector<std::uint8_t> marks;  // bits: kDependsOnSource, kIsSource, kReachesTarget
+  std::vector<std::uint8_t> marks;  // bits: of Mark
+  SideProducts beside;
 };
-enum Mark : std::uint8_t { kDependsOnSource = 1, kIsSource = 2, kReachesTarget = 4 };
+enum Mark : std::uint8_t {
+  kDependsOnSource = 1,
+  kIsSource = 2,
+  kReachesTarget = 4,
+  kIsUnseen = 8,   // nobody reads the gradient before the replay ends
+  kIsBeside = 16,  // products are added to it beside the replay
+};
 
 struct GradientRequest {
   const char* op;                                              // for messages

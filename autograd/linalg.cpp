@@ -24,6 +24,7 @@ namespace {
 
 /// Adds a @ b to the gradient for `input`, straight into the sum where that is possible.
 void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const Shape& shape) {
+  if (r.give_beside(input, a, b)) return;
   const Where where = r.where();
   TensorImpl* sum = r.accumulator(input);
   if (sum != nullptr && a.rank() == 2 && b.rank() == 2)

@@ -75,6 +75,7 @@ void recompute_replay(Replay& r) {
   const autograd::Awake awake;
   GradientTape inner({.watch_parameters = false}, where);
   for (const Tensor& source : sources) inner.watch(source, where);
+  r.settle();
   const Tensors results = run_again(region, inputs, where);
   Tensors targets, seeds;
   int floating = 0;

@@ -150,9 +150,15 @@ class Replay {
   /// Adds rows to the gradient for an input: it stays row slices as long as they are fewer than its rows.
   void give_rows(int input, const RowSlices& slices, const Shape& shape);
   /// The gradient for an input so far, if it may be added to in place, else null. Only when no other tape listens.
-  TensorImpl* accumulator(int input) const noexcept;
+  TensorImpl* accumulator(int input) const;
+  /// Adds a @ b to the gradient for an input while the replay goes on. False where that cannot be or gains nothing.
+  bool give_beside(int input, const Tensor& a, const Tensor& b);
+  /// Ends what goes on beside the replay, for who lets the user's code run.
+  void settle() const;
 
  private:
+  Tensor& sum_of(int input) const;
+
   const Entry& entry_;
   GradientWork& work_;
 };

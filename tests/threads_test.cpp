@@ -130,6 +130,68 @@ TEST_CASE("gradients do not depend on the number of threads", "[threads]") {
   });
 }
 
+namespace {
+
+/// What a worker multiplies beside the replay: products for weights that many steps share.
+struct Steps {
+  Tensor a = random32({64, 64}, 171), b = random32({64, 64}, 172), bias = random32({64}, 173);
+  Tensor x = random32({64, 64}, 174);
+  Tensor letters = one_hot(random_in(0, 27, {64}, DType::int64, 175), 27), from_letters = random32({27, 64}, 176);
+
+  Tensor operator()(const std::function<Tensor(const Tensor&)>& between) const {
+    Tensor h = x;
+    for (int step = 0; step < 20; ++step) {
+      const Tensor gate = sigmoid(linear(letters, from_letters, bias) + matmul(h, a));
+      h = gate * tanh(matmul(h, b)) + (1 - gate) * h;
+      if (step % 5 == 2) h = between(h);
+    }
+    return h;
+  }
+  std::vector<Tensor> gradients(const std::function<Tensor(const Tensor&)>& between) const {
+    return gradients_of([&](const std::vector<Tensor>&) { return (*this)(between); }, {a, b, bias, from_letters, x});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("gradients for weights that many steps share do not depend on the number of threads", "[threads]") {
+  const Steps steps;
+  check_independence("products alone", [&] { return steps.gradients([](const Tensor& h) { return h; }); });
+  check_independence("weights that are used otherwise too", [&] {
+    return steps.gradients([&](const Tensor& h) { return h + steps.a * 0.1 + gather(steps.b, argmax(h, 1)); });
+  });
+  check_independence("weights of different sizes", [&] {
+    const Tensor wide = random32({64, 96}, 177), narrow = random32({96, 64}, 178), vector = random32({64}, 179);
+    return gradients_of(
+        [&](const std::vector<Tensor>& in) {
+          Tensor h = steps.x;
+          for (int step = 0; step < 12; ++step) h = tanh(matmul(matmul(h, in[0]), in[1]) + matmul(h, in[2]));
+          return h;
+        },
+        {wide, narrow, vector});
+  });
+  check_independence("with a hook", [&] {
+    std::vector<Tensor> seen;
+    GradientTape tape;
+    tape.watch(steps.a);
+    tape.watch(steps.b);
+    tape.on_gradient(steps.a, [&](const Tensor& gradient) {
+      seen.push_back(gradient.copy());
+      return gradient * 2;
+    });
+    for (const Tensor& gradient : tape.gradient(sum(steps([](const Tensor& h) { return h; })), {steps.a, steps.b}))
+      seen.push_back(gradient);
+    return seen;
+  });
+  check_independence("gradients of gradients", [&] {
+    GradientTape outer, inner;
+    outer.watch(steps.a);
+    inner.watch(steps.a);
+    const Tensor first = inner.gradient(sum(steps([](const Tensor& h) { return h; })), steps.a);
+    return std::vector<Tensor>{first, outer.gradient(sum(first * first), steps.a)};
+  });
+}
+
 TEST_CASE("recurrent sequences do not depend on the number of threads", "[threads]") {
   for (const std::int64_t batch : {1, 7, 129, 1000}) {
     const std::vector<Tensor> inputs = {random32({batch, 11, 3}, 161), random32({batch, 24}, 162),

@@ -38,6 +38,8 @@ void relax() noexcept {
 constexpr int kSpinsBeforeSleep = 10000;       // some 150 us: longer than the pauses between the operations of a step
 constexpr std::int64_t kPiecesPerThread = 32;  // so that the last ones are small
 
+}  // namespace
+
 /// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not
 /// begun: one that wakes late finds nothing left. Each thread begins with a share of its own, the same part of every
 /// loop, since that is what its caches hold, and then takes what others have left.
@@ -77,9 +79,44 @@ class Pool {
     while (done_.load(std::memory_order_acquire) != pieces) relax();
   }
 
+  bool has_workers() const noexcept { return !workers_.empty(); }
+
+  /// Of the thread that has the queue. Jobs are numbered from 0, through all that ever had it.
+  void give(JobQueue::Job job, void* context) noexcept {
+    const std::uint32_t number = jobs_given_.load(std::memory_order_relaxed);
+    jobs_[number % JobQueue::kRoom] = {job, context};
+    jobs_given_.store(number + 1, std::memory_order_seq_cst);
+    if (first_sleeps_.load(std::memory_order_seq_cst)) wake();
+  }
+  std::uint32_t jobs_left() const noexcept {
+    return jobs_given_.load(std::memory_order_relaxed) - jobs_done_.load(std::memory_order_acquire);
+  }
+  void finish_jobs() noexcept {
+    while (jobs_left() > 0)
+      if (!do_job()) relax();
+  }
+
   std::mutex in_use;
+  std::atomic<bool> queue_in_use{false};
 
  private:
+  /// Does the next job, if there is one and no other thread is at one.
+  bool do_job() noexcept {
+    if (job_taken_.exchange(true, std::memory_order_acquire)) return false;
+    const std::uint32_t next = jobs_done_.load(std::memory_order_relaxed);
+    const bool any = next != jobs_given_.load(std::memory_order_acquire);
+    if (any) {
+      const auto [job, context] = jobs_[next % JobQueue::kRoom];
+      job(context);
+      jobs_done_.store(next + 1, std::memory_order_release);
+    }
+    job_taken_.store(false, std::memory_order_release);
+    return any;
+  }
+  bool has_jobs(std::memory_order order) const noexcept {
+    return jobs_given_.load(order) != jobs_done_.load(std::memory_order_relaxed);
+  }
+
   void wake() noexcept {
     signal_.fetch_add(1, std::memory_order_seq_cst);
     signal_.notify_all();
@@ -108,6 +145,10 @@ class Pool {
   }
 
   void work(int own) noexcept;
+  /// Whether a worker has seen the loop that is open, and there is no job, which the first one does.
+  bool is_idle(int own, std::uint32_t seen, std::memory_order order) const noexcept {
+    return current(order) == seen && !(own == 1 && has_jobs(order));
+  }
   /// The loop that is open, or was the last one.
   std::uint32_t current(std::memory_order order) const noexcept {
     return static_cast<std::uint32_t>(shares_[0].ticket.load(order) >> 32);
@@ -126,23 +167,21 @@ class Pool {
   alignas(64) std::atomic<std::uint32_t> signal_{0};
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
+
+  struct Queued {
+    JobQueue::Job job;
+    void* context;
+  };
+  alignas(64) std::atomic<std::uint32_t> jobs_given_{0};
+  std::atomic<bool> first_sleeps_{false};
+  Queued jobs_[JobQueue::kRoom];
+  alignas(64) std::atomic<std::uint32_t> jobs_done_{0};
+  std::atomic<bool> job_taken_{false};
 };
 
-constinit thread_local bool inside_loop = false, real_time = false;
+namespace {
 
-void Pool::work(int own) noexcept {
-  inside_loop = true;
-  std::uint32_t seen = 0;
-  while (!stop_.load()) {
-    for (int spin = 0; spin < kSpinsBeforeSleep && current(std::memory_order_relaxed) == seen; ++spin) relax();
-    const std::uint32_t signal = signal_.load(std::memory_order_seq_cst);
-    sleepers_.fetch_add(1, std::memory_order_seq_cst);
-    if (current(std::memory_order_seq_cst) == seen && !stop_.load()) signal_.wait(signal, std::memory_order_seq_cst);
-    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
-    seen = current(std::memory_order_acquire);
-    claim_pieces(own, seen);
-  }
-}
+constinit thread_local bool inside_loop = false, real_time = false;
 
 int default_threads() noexcept {
   if (const char* text = std::getenv("CAPSTAN_NUM_THREADS")) {
@@ -155,6 +194,30 @@ int default_threads() noexcept {
 }
 
 constinit std::atomic<int> budget{0};  // 0: not read yet
+
+}  // namespace
+
+void Pool::work(int own) noexcept {
+  inside_loop = true;
+  std::uint32_t seen = 0;
+  while (!stop_.load()) {
+    for (int spin = 0; spin < kSpinsBeforeSleep && is_idle(own, seen, std::memory_order_relaxed); ++spin) relax();
+    if (is_idle(own, seen, std::memory_order_relaxed)) {
+      const std::uint32_t signal = signal_.load(std::memory_order_seq_cst);
+      sleepers_.fetch_add(1, std::memory_order_seq_cst);
+      if (own == 1) first_sleeps_.store(true, std::memory_order_seq_cst);
+      if (is_idle(own, seen, std::memory_order_seq_cst) && !stop_.load())
+        signal_.wait(signal, std::memory_order_seq_cst);
+      if (own == 1) first_sleeps_.store(false, std::memory_order_seq_cst);
+      sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    }
+    seen = current(std::memory_order_acquire);
+    claim_pieces(own, seen);
+    if (own == 1 && has_jobs(std::memory_order_relaxed)) do_job();
+  }
+}
+
+namespace {
 
 struct PoolHolder {
   std::mutex mutex;
@@ -190,22 +253,23 @@ void end_idle_threads() noexcept {
   if (count > 1 && count == openblas_get_num_threads()) blas_thread_shutdown_();
 }
 
-/// The pool, locked for one loop, or null if it is busy or cannot be had.
-Pool* acquire_pool() noexcept {
+/// The pool, of which `take` has taken what it wants, or null if that is in use or the pool cannot be had.
+template <class Take>
+Pool* acquire_pool(Take take) noexcept {
   PoolHolder& owner = holder();
   std::unique_lock lock(owner.mutex, std::try_to_lock);
   if (!lock || owner.closed) return nullptr;
   const int size = threads();
   if (owner.pool == nullptr || owner.size != size) {
     if (owner.pool == nullptr) end_idle_threads();
-    if (owner.pool != nullptr && !owner.pool->in_use.try_lock()) return nullptr;
+    if (owner.pool != nullptr && (owner.pool->queue_in_use.load() || !owner.pool->in_use.try_lock())) return nullptr;
     if (owner.pool != nullptr) owner.pool->in_use.unlock();
     delete owner.pool;
     owner.pool = new (std::nothrow) Pool(size - 1);
     owner.size = size;
     if (owner.pool == nullptr) return nullptr;
   }
-  return owner.pool->in_use.try_lock() ? owner.pool : nullptr;
+  return take(*owner.pool) ? owner.pool : nullptr;
 }
 
 }  // namespace
@@ -227,7 +291,7 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
   const std::int64_t size = threads();
   std::int64_t pieces = std::min(count / grain, size * kPiecesPerThread);
   if (pieces > size) pieces -= pieces % size;  // as many for each
-  Pool* pool = acquire_pool();
+  Pool* pool = acquire_pool([](Pool& of) { return of.in_use.try_lock(); });
   if (pool == nullptr) {
     run(context, 0, count);
     return;
@@ -237,6 +301,22 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
   inside_loop = false;
   pool->in_use.unlock();
 }
+
+JobQueue::JobQueue() noexcept
+    : pool_(inside_loop || threads() == 1 ? nullptr : acquire_pool([](Pool& of) {
+        return of.has_workers() && !of.queue_in_use.exchange(true, std::memory_order_acquire);
+      })) {}
+JobQueue::~JobQueue() {
+  if (pool_ == nullptr) return;
+  finish();
+  pool_->queue_in_use.store(false, std::memory_order_release);
+}
+void JobQueue::give(Job job, void* context) noexcept {
+  ++given_;
+  pool_->give(job, context);
+}
+std::uint32_t JobQueue::done() const noexcept { return given_ - pool_->jobs_left(); }
+void JobQueue::finish() noexcept { pool_->finish_jobs(); }
 
 }  // namespace base
 

@@ -32,6 +32,35 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) noexcept 
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+class Pool;
+
+/// Jobs that a worker does beside the thread that gives them: one after the other, in their order. That thread must not
+/// touch what a job writes, nor write what it reads, before it is done.
+class JobQueue {
+ public:
+  using Job = void (*)(void* context) noexcept;
+  static constexpr std::uint32_t kRoom = 16;
+
+  /// Takes the worker, if there is one that no other thread has and this is no parallel loop.
+  JobQueue() noexcept;
+  /// Finishes.
+  ~JobQueue();
+  JobQueue(const JobQueue&) = delete;
+  JobQueue& operator=(const JobQueue&) = delete;
+
+  bool has_worker() const noexcept { return pool_ != nullptr; }
+  /// Adds a job, of which fewer than kRoom may be unfinished.
+  void give(Job job, void* context) noexcept;
+  std::uint32_t given() const noexcept { return given_; }
+  std::uint32_t done() const noexcept;  // of those given
+  /// Returns when all are done. Does them here if the worker has not begun.
+  void finish() noexcept;
+
+ private:
+  Pool* pool_;
+  std::uint32_t given_ = 0;
+};
+
 /// Whether a `RealTimeScope` lives in this thread.
 bool in_real_time() noexcept;
 

@@ -1,0 +1,170 @@
+// Products that a worker does beside a replay: that they are done when somebody looks, and what they throw.
+// That results do not depend on them is in threads_test.cpp.
+#include "tests/support.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "autograd/side_products.hpp"
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+Tensor random32(const Shape& shape, std::uint64_t seed_of) { return random_in(-1, 1, shape, DType::float32, seed_of); }
+
+/// Many products for one weight, whose replays come at once, and behind them that of `first`.
+struct ManyProducts {
+  Tensor weight = random32({64, 64}, 1), bias = random32({64}, 2);
+  std::vector<Tensor> factors;
+  ManyProducts() {
+    for (std::uint64_t i = 0; i < 14; ++i) factors.push_back(random32({64, 64}, 3 + i));
+  }
+  template <class First>
+  std::vector<double> gradient_with(First first) const {
+    GradientTape tape;
+    tape.watch(weight);
+    tape.watch(bias);
+    const Tensor scale = first(bias * 1);
+    Tensor total = zeros({64, 64});
+    for (const Tensor& factor : factors) total = total + matmul(factor, weight);
+    return values(tape.gradient(sum(total * scale), {weight, bias})[0]);
+  }
+};
+
+void fill(Tensor x) { x.fill(0.5); }
+
+}  // namespace
+
+TEST_CASE("a backward function may change the factors of products that came before", "[tape][threads]") {
+  const ThreadCount two(2);
+  const std::vector<double> expected = ManyProducts().gradient_with([](const Tensor& b) { return b; });
+  const ManyProducts net;
+  CHECK(same_bits(net.gradient_with([&](const Tensor& b) {
+    return custom_gradient(
+        b, [](const Tensor& x) { return x * 1; },
+        [&](const Tensor& gradient, const Tensor&, const Tensor&) {
+          for (const Tensor& factor : net.factors) fill(factor);
+          return gradient;
+        });
+  }),
+                  expected));
+}
+
+TEST_CASE("a function that runs again may change the factors of products that came before", "[tape][threads]") {
+  const ThreadCount two(2);
+  const std::vector<double> expected = ManyProducts().gradient_with([](const Tensor& b) { return b; });
+  const ManyProducts net;
+  int runs = 0;
+  CHECK(same_bits(net.gradient_with([&](const Tensor& b) {
+    return recompute(
+        [&](const Tensor& x) {
+          for (const Tensor& factor : net.factors)
+            if (runs > 0) fill(factor);
+          ++runs;
+          return x * 1;
+        },
+        b);
+  }),
+                  expected));
+  CHECK(runs == 2);
+}
+
+TEST_CASE("a product that runs out of memory beside a replay throws when all are asked for",
+          "[tape][threads][errors]") {
+  const ThreadCount two(2);
+  const Tensor letters = transpose(one_hot(random_in(0, 64, {64}, DType::int64, 1), 64)),
+               gradient = random32({64, 64}, 2);
+  const Tensor sum = zeros({64, 64});
+  autograd::SideProducts beside;
+  memory::release_cache();
+  memory::set_limit(cpu(), memory::stats().reserved + 1);  // terms are sorted in memory of their own
+  REQUIRE(beside.give(letters, gradient, *sum.impl(), false));
+  CHECK_THROWS_AS(beside.finish(), OutOfMemoryError);
+  memory::set_limit(cpu(), 0);
+  REQUIRE(beside.give(letters, gradient, *sum.impl(), false));
+  CHECK_NOTHROW(beside.finish());
+  CHECK(same_bits(values(sum), values(matmul(letters, gradient))));
+  beside.end();
+}
+
+TEST_CASE("jobs are done in their order, whoever has the worker and however often it slept", "[threads]") {
+  const ThreadCount three(3);
+  struct Order {
+    std::vector<int> seen;
+    int next = 0;
+  } order;
+  const auto note = [](void* context) noexcept {
+    auto& of = *static_cast<Order*>(context);
+    of.seen.push_back(of.next++);
+  };
+  for (int round = 0; round < 20; ++round) {
+    base::JobQueue jobs;
+    REQUIRE(jobs.has_worker());
+    CHECK_FALSE(base::JobQueue().has_worker());  // it is taken
+    if (round % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (std::uint32_t i = 0; i < base::JobQueue::kRoom; ++i) jobs.give(note, &order);
+    std::atomic<int> pieces{0};
+    base::parallel_for(100, 1, [&](std::int64_t begin, std::int64_t end) { pieces += static_cast<int>(end - begin); });
+    CHECK(pieces == 100);
+    jobs.finish();
+    CHECK(jobs.done() == base::JobQueue::kRoom);
+    CHECK(order.seen.size() == (round + 1u) * base::JobQueue::kRoom);
+  }
+  CHECK(std::is_sorted(order.seen.begin(), order.seen.end()));
+}
+
+TEST_CASE("a worker that sleeps wakes for a job", "[threads]") {
+  const ThreadCount two(2);
+  base::JobQueue jobs;
+  REQUIRE(jobs.has_worker());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  jobs.give([](void*) noexcept {}, nullptr);
+  for (int waits = 0; jobs.done() == 0 && waits < 10000; ++waits)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(jobs.done() == 1);
+}
+
+TEST_CASE("there is no worker for jobs with one thread or in a loop, and the count may change meanwhile", "[threads]") {
+  {
+    const ThreadCount one(1);
+    CHECK_FALSE(base::JobQueue().has_worker());
+  }
+  const ThreadCount two(2);
+  std::atomic<int> inside{0};
+  base::parallel_for(8, 1, [&](std::int64_t, std::int64_t) { inside += base::JobQueue().has_worker() ? 1 : 0; });
+  CHECK(inside == 0);
+  std::atomic<int> done{0};
+  const auto count = [](void* context) noexcept { ++*static_cast<std::atomic<int>*>(context); };
+  {
+    base::JobQueue jobs;
+    REQUIRE(jobs.has_worker());
+    jobs.give(count, &done);
+    const ThreadCount three(3);
+    base::parallel_for(8, 1, [&](std::int64_t, std::int64_t) { ++inside; });  // the pool with the worker stays
+    jobs.give(count, &done);
+  }
+  CHECK(done == 2);
+  CHECK(inside > 0);
+  CHECK(base::JobQueue().has_worker());
+}
+
+TEST_CASE("a worker that is late is left alone for a while", "[tape][threads]") {
+  const ThreadCount two(2);
+  const Tensor a = random32({80, 80}, 1), b = random32({80, 80}, 2), sum = zeros({80, 80});
+  autograd::SideProducts beside;
+  const auto gives = [&](int products) {
+    int taken = 0;
+    for (int i = 0; i < products; ++i) taken += beside.give(a, b, *sum.impl(), false) ? 1 : 0;
+    return taken;
+  };
+  CHECK(gives(1000) < 1000);  // far faster than anybody can multiply
+  beside.end();
+  CHECK(gives(1) == 0);
+  beside.end();
+  CHECK(gives(1) == 1);
+  beside.end();
+}
