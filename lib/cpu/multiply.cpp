@@ -146,9 +146,15 @@ void multiply_packed(const Product<T>& whole, T* packed) {
         for (std::int64_t j = column; j < end; j += width)
           use(j, std::min(width, end - j), packed + (j - column) * count);
       };
-      each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
-        pack<T>({x.b.data + p * x.b.row + j * x.b.column, x.b.row, x.b.column}, count, columns, strip);
-      });
+      if (x.b.column == 1)  // a row of all strips lies in one piece
+        for (std::int64_t row = 0; row < count; ++row)
+          each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
+            std::copy_n(x.b.data + (p + row) * x.b.row + j, columns, strip + row * columns);
+          });
+      else
+        each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
+          pack<T>({x.b.data + p * x.b.row + j * x.b.column, x.b.row, x.b.column}, count, columns, strip);
+        });
       const Start<T> start = x.start_at(p);
       for (std::int64_t row = 0; row < x.m; row += kBlockRows)
         each_strip([&](std::int64_t j, std::int64_t columns, const T* strip) {
@@ -201,8 +207,8 @@ void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
     return;
   }
   constexpr std::int64_t kTile = 16;
-  for (std::int64_t row = 0; row < k; row += kTile)
-    for (std::int64_t column = 0; column < n; column += kTile)
+  for (std::int64_t column = 0; column < n; column += kTile)
+    for (std::int64_t row = 0; row < k; row += kTile)
       if (b.row == 1 && row + kTile <= k && column + kTile <= n)
         simd().of<T>().transpose_tile(b.data + column * b.column + row, b.column, out + row * n + column, n);
       else
