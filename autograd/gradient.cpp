@@ -10,6 +10,7 @@
 #include "autograd/debug_values.hpp"
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan::autograd {
 
@@ -57,17 +58,14 @@ void Replay::settle() const { work_.beside.finish(); }
 
 bool Replay::give_beside(int input, const Tensor& a, const Tensor& b) {
   const std::uint32_t at = entry_.input_slots()[input] - work_.base;
-  if ((work_.marks[at] & kIsUnseen) == 0 || listening() || core::observed()) return false;
+  if ((work_.marks[at] & kIsUnseen) == 0 || listening() || core::observed() || core::recording() != nullptr)
+    return false;
   Tensor& sum = work_.gradients[at];
-  if (sum.defined()) {
-    TensorImpl& impl = *sum.impl();
-    if (!impl.contiguous || !core::sole_owner(impl) || has_row_slices(sum) || !work_.beside.give(a, b, impl, true))
-      return false;
-  } else {
-    Tensor first = core::make_tensor(Shape({a.size(0), b.size(1)}, entry_.where), a.dtype(), a.device(), entry_.where);
-    if (!work_.beside.give(a, b, *first.impl(), false)) return false;
-    sum = std::move(first);
-  }
+  const bool begun = sum.defined();
+  if (begun && (!sum.impl()->contiguous || !core::sole_owner(*sum.impl()) || has_row_slices(sum))) return false;
+  if (!work_.beside.takes(a, b)) return false;
+  if (!begun) sum = core::make_tensor(Shape({a.size(0), b.size(1)}, entry_.where), a.dtype(), a.device(), entry_.where);
+  work_.beside.give(a, b, *sum.impl(), begun);
   work_.marks[at] |= kIsBeside;
   return true;
 }
@@ -276,6 +274,7 @@ __attribute__((noinline)) void replay_watched(const Entry& entry, Replay& replay
   const std::span<const Tensor*const> inputs(list, read), outputs(list + read, count - read);
   core::ReplayWatch watch(entry.op);
   entry.replay(replay);
+  replay.settle();
   watch.ends({entry.op, entry.where, inputs, outputs, true, entry.outputs});
 }
 

@@ -149,9 +149,11 @@ class Replay {
   void give(int input, Tensor gradient);
   /// Adds rows to the gradient for an input: it stays row slices as long as they are fewer than its rows.
   void give_rows(int input, const RowSlices& slices, const Shape& shape);
-  /// The gradient for an input so far, if it may be added to in place, else null. Only when no other tape listens.
+  /// The gradient for an input so far, if it may be added to in place, else null. Only when no other tape listens. Like
+  /// all that adds to a gradient, it waits for what was given beside, and throws OutOfMemoryError if that did.
   TensorImpl* accumulator(int input) const;
-  /// Adds a @ b to the gradient for an input while the replay goes on. False where that cannot be or gains nothing.
+  /// Adds the matrices' product a @ b to the gradient for an input while the replay goes on. False where that cannot be
+  /// or gains nothing.
   bool give_beside(int input, const Tensor& a, const Tensor& b);
   /// Ends what goes on beside the replay, for who lets the user's code run.
   void settle() const;

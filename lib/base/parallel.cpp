@@ -47,15 +47,21 @@ class Pool {
  public:
   explicit Pool(int workers) : shares_used_(std::min(workers + 1, kShares)) {
     try {
-      for (int i = 1; i <= workers; ++i) workers_.emplace_back([this, i] { work(i % shares_used_); });
+      for (int i = 1; i <= workers; ++i) workers_.emplace_back([this, i] { work(i); });
     } catch (...) {  // the system has no more threads: go on with those there are
     }
   }
-  ~Pool() {
+  ~Pool() { end_workers(); }
+
+  /// What is given afterwards is done by the thread that gives it.
+  void end_workers() noexcept {
     stop_.store(true);
-    wake();
+    wake_all();
     for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
   }
+  /// In a forked child, where they do not exist. It may have been taken from the thread that forked in a replay.
+  void forget_workers() noexcept { job_taken_.store(false); }
 
   void run(std::int64_t count, std::uint32_t pieces, RangeFunction body, void* context) noexcept {
     ++generation_;
@@ -74,7 +80,7 @@ class Pool {
       shares_[i].end.store(first(i + 1), std::memory_order_release);
       shares_[i].ticket.store(opened + first(i), i > 0 ? std::memory_order_release : std::memory_order_seq_cst);
     }
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_all();
     claim_pieces(0, generation_);
     while (done_.load(std::memory_order_acquire) != pieces) relax();
   }
@@ -86,7 +92,7 @@ class Pool {
     const std::uint32_t number = jobs_given_.load(std::memory_order_relaxed);
     jobs_[number % JobQueue::kRoom] = {job, context};
     jobs_given_.store(number + 1, std::memory_order_seq_cst);
-    if (first_sleeps_.load(std::memory_order_seq_cst)) wake();
+    if (first_sleeps_.load(std::memory_order_seq_cst)) wake(first_signal_);
   }
   std::uint32_t jobs_left() const noexcept {
     return jobs_given_.load(std::memory_order_relaxed) - jobs_done_.load(std::memory_order_acquire);
@@ -117,9 +123,13 @@ class Pool {
     return jobs_given_.load(order) != jobs_done_.load(std::memory_order_relaxed);
   }
 
-  void wake() noexcept {
-    signal_.fetch_add(1, std::memory_order_seq_cst);
-    signal_.notify_all();
+  static void wake(std::atomic<std::uint32_t>& signal) noexcept {
+    signal.fetch_add(1, std::memory_order_seq_cst);
+    signal.notify_all();
+  }
+  void wake_all() noexcept {
+    wake(first_signal_);
+    wake(signal_);
   }
 
   /// Pieces [.., end) of a loop. The ticket holds the loop's generation and the next piece, so that a late worker cannot
@@ -144,10 +154,10 @@ class Pool {
     }
   }
 
-  void work(int own) noexcept;
+  void work(int number) noexcept;
   /// Whether a worker has seen the loop that is open, and there is no job, which the first one does.
-  bool is_idle(int own, std::uint32_t seen, std::memory_order order) const noexcept {
-    return current(order) == seen && !(own == 1 && has_jobs(order));
+  bool is_idle(bool first, std::uint32_t seen, std::memory_order order) const noexcept {
+    return current(order) == seen && !(first && has_jobs(order));
   }
   /// The loop that is open, or was the last one.
   std::uint32_t current(std::memory_order order) const noexcept {
@@ -164,7 +174,7 @@ class Pool {
   std::uint32_t generation_ = 0;
   alignas(64) std::atomic<std::uint32_t> done_{0};
   Share shares_[kShares];
-  alignas(64) std::atomic<std::uint32_t> signal_{0};
+  alignas(64) std::atomic<std::uint32_t> signal_{0}, first_signal_{0};  // the second for the first worker
   std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
 
@@ -197,23 +207,25 @@ constinit std::atomic<int> budget{0};  // 0: not read yet
 
 }  // namespace
 
-void Pool::work(int own) noexcept {
+void Pool::work(int number) noexcept {
   inside_loop = true;
+  const bool first = number == 1;
+  std::atomic<std::uint32_t>& signal = first ? first_signal_ : signal_;
   std::uint32_t seen = 0;
   while (!stop_.load()) {
-    for (int spin = 0; spin < kSpinsBeforeSleep && is_idle(own, seen, std::memory_order_relaxed); ++spin) relax();
-    if (is_idle(own, seen, std::memory_order_relaxed)) {
-      const std::uint32_t signal = signal_.load(std::memory_order_seq_cst);
+    for (int spin = 0; spin < kSpinsBeforeSleep && is_idle(first, seen, std::memory_order_relaxed); ++spin) relax();
+    if (is_idle(first, seen, std::memory_order_relaxed)) {
+      const std::uint32_t before = signal.load(std::memory_order_seq_cst);
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
-      if (own == 1) first_sleeps_.store(true, std::memory_order_seq_cst);
-      if (is_idle(own, seen, std::memory_order_seq_cst) && !stop_.load())
-        signal_.wait(signal, std::memory_order_seq_cst);
-      if (own == 1) first_sleeps_.store(false, std::memory_order_seq_cst);
+      if (first) first_sleeps_.store(true, std::memory_order_seq_cst);
+      if (is_idle(first, seen, std::memory_order_seq_cst) && !stop_.load())
+        signal.wait(before, std::memory_order_seq_cst);
+      if (first) first_sleeps_.store(false, std::memory_order_seq_cst);
       sleepers_.fetch_sub(1, std::memory_order_seq_cst);
     }
     seen = current(std::memory_order_acquire);
-    claim_pieces(own, seen);
-    if (own == 1 && has_jobs(std::memory_order_relaxed)) do_job();
+    claim_pieces(number % shares_used_, seen);
+    if (first && has_jobs(std::memory_order_relaxed)) do_job();
   }
 }
 
@@ -226,7 +238,8 @@ struct PoolHolder {
   bool closed = false;
   ~PoolHolder() {
     closed = true;
-    delete pool;
+    if (pool != nullptr && pool->queue_in_use.load()) pool->end_workers();  // a thread that goes on still has the queue
+    else delete pool;
     pool = nullptr;
   }
 };
@@ -236,6 +249,7 @@ PoolHolder& holder() {
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
     // In a forked child the workers do not exist; the old pool is left behind.
     new (&instance.mutex) std::mutex;
+    if (instance.pool != nullptr) instance.pool->forget_workers();
     instance.pool = nullptr;
   });
   (void)registered;
@@ -260,9 +274,10 @@ Pool* acquire_pool(Take take) noexcept {
   std::unique_lock lock(owner.mutex, std::try_to_lock);
   if (!lock || owner.closed) return nullptr;
   const int size = threads();
-  if (owner.pool == nullptr || owner.size != size) {
+  // one whose queue is in use stays as it is, since that may take as long as a replay
+  if (owner.pool == nullptr || (owner.size != size && !owner.pool->queue_in_use.load())) {
     if (owner.pool == nullptr) end_idle_threads();
-    if (owner.pool != nullptr && (owner.pool->queue_in_use.load() || !owner.pool->in_use.try_lock())) return nullptr;
+    if (owner.pool != nullptr && !owner.pool->in_use.try_lock()) return nullptr;
     if (owner.pool != nullptr) owner.pool->in_use.unlock();
     delete owner.pool;
     owner.pool = new (std::nothrow) Pool(size - 1);

@@ -41,7 +41,7 @@ class JobQueue {
   using Job = void (*)(void* context) noexcept;
   static constexpr std::uint32_t kRoom = 16;
 
-  /// Takes the worker, if there is one that no other thread has and this is no parallel loop.
+  /// Takes the worker, if there is one, nobody has it, and this is no parallel loop.
   JobQueue() noexcept;
   /// Finishes.
   ~JobQueue();
