@@ -74,10 +74,10 @@ struct PlanState {
     const base::RealTimeScope inline_loops;
     const core::BlockCache::Use own_blocks(blocks);
     for (const auto& call : calls) call->run();
-    for (const Move& move : moves) std::memcpy(move.to, move.from, move.bytes);
+    for (const Move& move : moves) std::copy_n(move.from, move.bytes, move.to);
   }
   void reset() noexcept {
-    for (const Beginning& b : beginnings) std::memcpy(b.to, b.values.data(), b.values.size());
+    for (const Beginning& b : beginnings) std::copy(b.values.begin(), b.values.end(), b.to);
   }
 };
 
@@ -93,7 +93,7 @@ class Layout {
     refuse_what_stays();
     const std::int64_t bytes = place();
     plan_.memory = core::make_tensor(Shape({bytes}), DType::uint8, cpu(), where_);
-    std::memset(plan_.memory.impl()->data, 0, static_cast<std::size_t>(bytes));
+    std::fill_n(plan_.memory.impl()->data, bytes, std::byte{});
     fill();
     move_operands();
     for (std::size_t i = 0; i < plan_.states.size(); ++i) {
@@ -116,7 +116,7 @@ class Layout {
   void begin_again() {
     plan_.reset();
     for (std::size_t i = 0; i < plan_.inputs.size(); ++i)
-      std::memcpy(plan_.inputs[i].impl()->data, plan_.given[i].data(), plan_.given[i].size());
+      std::copy(plan_.given[i].begin(), plan_.given[i].end(), plan_.inputs[i].impl()->data);
   }
   void pin(const TensorImpl& x) {
     Region& region = regions_[x.storage];
@@ -256,7 +256,7 @@ PlanRecorder::PlanRecorder(const std::vector<PlanInput>& inputs, Where where) : 
   for (const PlanInput& input : inputs) {
     Tensor x = core::make_tensor(input.shape, input.dtype, cpu(), where);
     if (input.example.defined()) x.assign(input.example, where);
-    else std::memset(x.impl()->data, 0, static_cast<std::size_t>(x.numel() * size_of(input.dtype)));
+    else std::fill_n(x.impl()->data, x.numel() * size_of(input.dtype), std::byte{});
     state_->recording->made(x.impl()->storage);
     state_->recording->will_change(x.impl()->storage);
     state_->given.push_back(bytes_of(*x.impl()));

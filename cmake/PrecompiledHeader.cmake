@@ -1,0 +1,11 @@
+# capstan_precompile(target header): the header is compiled once and included in each source of the target. For tests
+# and samples, most of whose compiling is that of the library's and others' headers.
+function(capstan_precompile target header)
+  target_precompile_headers(${target} PRIVATE ${header})
+  if(CAPSTAN_CCACHE AND "${CMAKE_CXX_COMPILER_LAUNCHER}" STREQUAL "${CAPSTAN_CCACHE}")
+    # What ccache asks for: it looks at the header's own bytes instead of what it defines.
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CAPSTAN_CCACHE}")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
+  endif()
+endfunction()
