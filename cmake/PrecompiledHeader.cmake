@@ -1,5 +1,5 @@
-# capstan_precompile(target header): the header is compiled once and included in each source of the target. For tests
-# and samples, most of whose compiling is that of the library's and others' headers.
+# capstan_precompile(target header): the header is compiled once and included in each source of the target. For tests,
+# most of whose compiling is that of the library's and others' headers.
 function(capstan_precompile target header)
   target_precompile_headers(${target} PRIVATE ${header})
   if(CAPSTAN_CCACHE AND "${CMAKE_CXX_COMPILER_LAUNCHER}" STREQUAL "${CAPSTAN_CCACHE}")
