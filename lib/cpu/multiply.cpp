@@ -20,8 +20,11 @@ constexpr std::int64_t kLongBlock = 96;
 /// whole has one.
 constexpr std::int64_t kRows = 12;
 
-/// Strips of a block, and rows of the left operand for each: together they stay in the second-level cache.
-constexpr std::int64_t kStrips = 4, kBlockRows = 20 * kRows;
+/// Strips of a block, and values of the left operand for each: together they stay in the second-level cache.
+constexpr std::int64_t kStrips = 4, kBlockValues = 8 * kRows * kSumBlock;
+
+/// Bytes of a result that the second-level cache does not hold beside them.
+constexpr std::int64_t kFar = 1 << 20;
 
 /// A product, or a part of one.
 template <class T>
@@ -138,6 +141,8 @@ void multiply_packed(const Product<T>& whole, T* packed) {
   if (dotted > 0) add_dots(columns_of(whole, whole.n - dotted, whole.n));
   const Product<T> x = columns_of(whole, 0, whole.n - dotted);
   const std::int64_t width = simd().of<T>().panel, terms = block_terms(x.k);
+  const std::int64_t rows = kBlockValues / terms / kRows * kRows;
+  const bool far = x.m * x.n * static_cast<std::int64_t>(sizeof(T)) >= kFar;
   for (std::int64_t column = 0; column < x.n; column += kStrips * width) {
     const std::int64_t end = std::min(column + kStrips * width, x.n);
     for (std::int64_t p = 0; p < x.k; p += terms) {
@@ -156,11 +161,11 @@ void multiply_packed(const Product<T>& whole, T* packed) {
           pack<T>({x.b.data + p * x.b.row + j * x.b.column, x.b.row, x.b.column}, count, columns, strip);
         });
       const Start<T> start = x.start_at(p);
-      for (std::int64_t row = 0; row < x.m; row += kBlockRows)
+      for (std::int64_t row = 0; row < x.m; row += rows)
         each_strip([&](std::int64_t j, std::int64_t columns, const T* strip) {
           simd().of<T>().small_gemm({x.a.data + row * x.a.row + p * x.a.column, x.a.row, x.a.column, strip, columns,
-                                     x.c + row * x.c_row + j, x.c_row, std::min(kBlockRows, x.m - row), columns, count,
-                                     start.accumulate, start.bias == nullptr ? nullptr : start.bias + j});
+                                     x.c + row * x.c_row + j, x.c_row, std::min(rows, x.m - row), columns, count,
+                                     start.accumulate, start.bias == nullptr ? nullptr : start.bias + j, far});
         });
     }
   }

@@ -24,6 +24,7 @@ template <class T> struct SmallGemm {
   std::int64_t m, n, k;
   bool accumulate;
   const T* bias = nullptr;  // what all rows of c begin with, unless it accumulates; zeros if null
+  bool far = false;         // c is not in the second-level cache
 };
 
 /// The only value of a line that may be other than zero, its place, and the line.

@@ -28,27 +28,44 @@ template <int N, class F> CAPSTAN_INLINE void unrolled(F use) {
   (std::make_integer_sequence<int, N>());
 }
 
-/// One step of a product: adds column p of `a` times row p of `b` to the sums. `Half`: the last register's second half is
-/// empty.
-template <int Rows, int Columns, bool Half, class T>
-CAPSTAN_INLINE void add_outer(const T* a, std::int64_t a_row, const T* b, int last, Lanes<T> (&sums)[Rows][Columns]) {
+/// Whether the widest tiles are there a second time, for whole registers alone: where they are used most.
+#if defined(CAPSTAN_SIMD_X86) && !defined(__AVX2__)
+template <class T> constexpr bool kWholeTiles = false;
+#else
+template <class T> constexpr bool kWholeTiles = sizeof(T) == 4;
+#endif
+
+/// How many values the last register of a tile holds, where they fit its first half. It is an `int` where they do not,
+/// and `Whole` where all count: to some processors a load with a mask is another operation beside the multiply-adds.
+struct InHalf {
+  int count;
+};
+template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, InHalf last) { return load_part(p, last.count); }
+template <class T> CAPSTAN_INLINE int count_of(Whole) { return Lanes<T>::size; }
+template <class T> CAPSTAN_INLINE int count_of(int last) { return last; }
+template <class T> CAPSTAN_INLINE int count_of(InHalf last) { return last.count; }
+
+/// One step of a product: adds column p of `a` times row p of `b` to the sums.
+template <int Rows, int Columns, class Last, class T>
+CAPSTAN_INLINE void add_outer(const T* a, std::int64_t a_row, const T* b, Last last, Lanes<T> (&sums)[Rows][Columns]) {
   using L = Lanes<T>;
   L right[Columns];
   unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
-    right[j] = j + 1 < Columns ? L::load(b + j * L::size) : load_part(b + j * L::size, last);
+    if constexpr (j + 1 < Columns) right[j] = L::load(b + j * L::size);
+    else right[j] = load_part(b + j * L::size, last);
   });
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     const L left(a[i * a_row]);
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
-      if constexpr (Half && j + 1 == Columns) sums[i][j] = fma_half(left, right[j], sums[i][j]);
+      if constexpr (std::is_same_v<Last, InHalf> && j + 1 == Columns) sums[i][j] = fma_half(left, right[j], sums[i][j]);
       else sums[i][j] = fma(left, right[j], sums[i][j]);
     });
   });
 }
 
 /// Adds a product to the sums of a tile: Rows x (Columns registers), of which the last holds `last` values.
-template <int Rows, int Columns, bool Half, class T>
-CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int64_t column, int last,
+template <int Rows, int Columns, class Last, class T>
+CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int64_t column, Last last,
                                 Lanes<T> (&sums)[Rows][Columns]) {
   using L = Lanes<T>;
   const T* a = f.a + row * f.a_row;
@@ -60,9 +77,9 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
       unrolled<Columns>([&](auto j) __attribute__((always_inline)) { more[s][0][j] = L(0); });
     });
     for (; p + 4 <= f.k; p += 4, a += 4 * f.a_column, b += 4 * f.b_row) {
-      add_outer<1, Columns, Half>(a, 0, b, last, sums);
+      add_outer<1, Columns>(a, 0, b, last, sums);
       unrolled<3>([&](auto s) __attribute__((always_inline)) {
-        add_outer<1, Columns, Half>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
+        add_outer<1, Columns>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
       });
     }
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
@@ -70,24 +87,37 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
     });
   }
   const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
-  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns, Half>(a, a_row, b, last, sums);
+  if (std::is_same_v<Last, Whole> && a_column == 1)  // two steps a turn, so that counting takes fewer operations
+    for (; p + 2 <= f.k; p += 2, a += 2, b += 2 * b_row) {
+      add_outer<Rows, Columns>(a, a_row, b, last, sums);
+      asm volatile("" ::: "memory");  // else loads of the second step come first, and take registers of the sums
+      add_outer<Rows, Columns>(a + 1, a_row, b + b_row, last, sums);
+    }
+  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns>(a, a_row, b, last, sums);
 }
 
 /// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
 /// the number of values in it that count, `start` and `finish` are given the place of the first.
-template <int Rows, int Columns, bool Half, class T, class Start, class Finish, class... More>
-void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Finish finish, const Factors<T>& first,
+template <int Rows, int Columns, class T, class Last, class Start, class Finish, class... More>
+void gemm_tile(std::int64_t row, std::int64_t column, Last last, Start start, Finish finish, const Factors<T>& first,
                const More&... more) {
   using L = Lanes<T>;
-  const auto count = [=](int j) __attribute__((always_inline)) { return j + 1 < Columns ? L::size : last; };
+  const auto count = [=](int j) __attribute__((always_inline)) {
+    return j + 1 < Columns ? L::size : count_of<T>(last);
+  };
+  if constexpr (std::is_same_v<Last, Whole> && requires { finish.fetch(row, column); })
+    if (finish.far)
+#pragma GCC unroll 1
+      for (int i = 0; i < Rows; ++i)
+        for (int j = 0; j < Columns; ++j) finish.fetch(row + i, column + j * L::size);
   L sums[Rows][Columns];
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       sums[i][j] = start(row + i, column + j * L::size, count(j));
     });
   });
-  add_product<Rows, Columns, Half>(first, row, column, last, sums);
-  (add_product<Rows, Columns, Half>(more, row, column, last, sums), ...);
+  add_product<Rows, Columns>(first, row, column, last, sums);
+  (add_product<Rows, Columns>(more, row, column, last, sums), ...);
   unrolled<Rows>([&](auto i) __attribute__((always_inline)) {
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       finish(sums[i][j], row + i, column + j * L::size, count(j));
@@ -95,12 +125,14 @@ void gemm_tile(std::int64_t row, std::int64_t column, int last, Start start, Fin
   });
 }
 
-template <int Columns, bool Half, class T, class... Rest>
-void gemm_panel(std::int64_t m, std::int64_t column, int last, const Rest&... rest) {
+template <int Columns, class T, class Last, class... Rest>
+void gemm_panel(std::int64_t m, std::int64_t column, Last last, const Rest&... rest) {
   constexpr int kRows = tile_rows(Columns);
   const auto tiles = [&]<int Rows>(std::int64_t i, std::integral_constant<int, Rows>) {
-    constexpr bool kHalf = Half && Rows == kRows;  // the others are few
-    for (; i + Rows <= m; i += Rows) gemm_tile<Rows, Columns, kHalf, T>(i, column, last, rest...);
+    for (; i + Rows <= m; i += Rows) {
+      if constexpr (Rows == kRows) gemm_tile<Rows, Columns, T>(i, column, last, rest...);
+      else gemm_tile<Rows, Columns, T>(i, column, count_of<T>(last), rest...);  // these are few
+    }
     return i;
   };
   std::int64_t i = tiles(0, std::integral_constant<int, kRows>());
@@ -122,8 +154,10 @@ template <class T, class... Rest> void for_tiles(std::int64_t m, std::int64_t n,
     const int last = left >= take * size ? size : static_cast<int>(left - (take - 1) * size);
     const auto panel = [&]<int Columns>(std::integral_constant<int, Columns>) {
       if constexpr (kHasHalves<T> && Columns <= 2)
-        if (2 * last <= size) return gemm_panel<Columns, true, T>(m, column, last, rest...);
-      gemm_panel<Columns, false, T>(m, column, last, rest...);
+        if (2 * last <= size) return gemm_panel<Columns, T>(m, column, InHalf{last}, rest...);
+      if constexpr (kWholeTiles<T> && Columns == kTileLanes)
+        if (last == size) return gemm_panel<Columns, T>(m, column, Whole(), rest...);
+      gemm_panel<Columns, T>(m, column, last, rest...);
     };
     if (take == 1) panel(std::integral_constant<int, 1>());
     else if (take == 2) panel(std::integral_constant<int, 2>());
@@ -156,15 +190,17 @@ template <class T> struct FromMatrix {
 template <class T> struct ToMatrix {
   T* c;
   std::int64_t c_row;
+  bool far = false;  // beyond the second-level cache, into which whole tiles are fetched while their sums are made
+  CAPSTAN_INLINE void fetch(std::int64_t row, std::int64_t column) const {
+    __builtin_prefetch(c + row * c_row + column, 1, 2);
+  }
   CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
     store_part(x, c + row * c_row + column, count);
   }
 };
-template <class T> struct OntoMatrix {  // added to what is there: long sums are made of short ones
-  T* c;
-  std::int64_t c_row;
+template <class T> struct OntoMatrix : ToMatrix<T> {  // added to what is there: long sums are made of short ones
   CAPSTAN_INLINE void operator()(Lanes<T> x, std::int64_t row, std::int64_t column, int count) const {
-    T* to = c + row * c_row + column;
+    T* to = this->c + row * this->c_row + column;
     store_part(load_part(to, count) + x, to, count);
   }
 };
@@ -177,8 +213,8 @@ template <class Op, class T> struct ThroughOp {  // to a matrix, through an acti
 
 template <class T> void small_gemm(const SmallGemm<T>& g) {
   const Factors<T> f{g.a, g.a_row, g.a_column, g.b, g.b_row, g.k};
-  if (g.accumulate) for_tiles<T>(g.m, g.n, FromZero<T>{}, OntoMatrix<T>{g.c, g.c_row}, f);
-  else for_tiles<T>(g.m, g.n, FromRow<T>{g.bias}, ToMatrix<T>{g.c, g.c_row}, f);
+  if (g.accumulate) for_tiles<T>(g.m, g.n, FromZero<T>{}, OntoMatrix<T>{{g.c, g.c_row, g.far}}, f);
+  else for_tiles<T>(g.m, g.n, FromRow<T>{g.bias}, ToMatrix<T>{g.c, g.c_row, g.far}, f);
 }
 
 /// Rows x Columns dot products, to c.
@@ -298,7 +334,7 @@ template <class Op, class T> void rnn_backward_with(const RnnRows<T>& r) {
       small_gemm<T>(
           {pre, r.hidden, 1, r.wx_t, r.inputs, r.dx + t * r.inputs, x_step, r.rows, r.inputs, r.hidden, false});
     const Factors<T> back{pre, r.hidden, 1, r.wh_t, r.hidden, r.hidden};
-    if (t == 0) for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, ToMatrix<T>{r.dh0, r.hidden}, back);
+    if (t == 0) for_tiles<T>(r.rows, r.hidden, FromRow<T>{nullptr}, ToMatrix<T>{r.dh0, r.hidden}, back);
     else for_tiles<T>(r.rows, r.hidden, FromZero<T>{}, BeforeActivation<Op, T>{r, t - 1, next}, back);
     std::swap(pre, next);
   }
