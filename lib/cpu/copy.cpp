@@ -13,6 +13,8 @@ namespace capstan::on_cpu {
 namespace {
 
 constexpr std::int64_t kTile = 16;
+constexpr std::int64_t kPassRows = 2 * kTile;  // rows of the result that are written side by side
+constexpr std::int64_t kAhead = 4;  // tiles that their lines are fetched ahead: they lie in pages of their own
 
 /// to[i * to_row + j] = from[j * from_row + i] for a tile: reads and writes whole cache lines.
 template <class Word>
@@ -62,27 +64,31 @@ template <class Word>
 void copy_transposed(const Loops<2>& loops, int axis) {
   const int last = loops.rank - 1;
   const std::int64_t rows = loops.sizes[axis], columns = loops.sizes[last];
-  const std::int64_t row_tiles = (rows + kTile - 1) / kTile;
+  const std::int64_t from_row = loops.strides[last][0], to_row = loops.strides[axis][1];
+  const std::int64_t passes = (rows + kPassRows - 1) / kPassRows;
   std::int64_t outer = 1;
   for (int i = 0; i < last; ++i) outer *= i == axis ? 1 : loops.sizes[i];
   const auto* from = reinterpret_cast<const Word*>(loops.data[0]);
   auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
-  const std::int64_t grain = kCheapGrain / 4 / (kTile * columns) + 1;
-  base::parallel_for(outer * row_tiles, grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t grain = kCheapGrain / 4 / (kPassRows * columns) + 1;
+  base::parallel_for(outer * passes, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
-      std::int64_t rest = item / row_tiles, in = 0, out = 0;
+      std::int64_t rest = item / passes, in = 0, out = 0;
       for (int i = last - 1; i >= 0; --i) {
         if (i == axis) continue;
         in += rest % loops.sizes[i] * loops.strides[i][0];
         out += rest % loops.sizes[i] * loops.strides[i][1];
         rest /= loops.sizes[i];
       }
-      const std::int64_t row = item % row_tiles * kTile, height = rows - row < kTile ? rows - row : kTile;
-      for (std::int64_t column = 0; column < columns; column += kTile) {
-        const std::int64_t width = columns - column < kTile ? columns - column : kTile;
-        transpose_tile(from + in + row + column * loops.strides[last][0], loops.strides[last][0],
-                       to + out + row * loops.strides[axis][1] + column, loops.strides[axis][1], height, width);
-      }
+      const std::int64_t first = item % passes * kPassRows, after = std::min(first + kPassRows, rows);
+      for (std::int64_t column = 0; column < columns; column += kTile)
+        for (std::int64_t row = first; row < after; row += kTile) {
+          const std::int64_t height = std::min(after - row, kTile), width = std::min(columns - column, kTile);
+          Word* tile = to + out + row * to_row + column;
+          if (column + (kAhead + 1) * kTile <= columns)
+            for (std::int64_t i = 0; i < height; ++i) __builtin_prefetch(tile + i * to_row + kAhead * kTile, 1);
+          transpose_tile(from + in + row + column * from_row, from_row, tile, to_row, height, width);
+        }
     }
   });
 }

@@ -16,8 +16,8 @@ using core::Scratch;
 using kernels::Factor;
 using kernels::Reduction;
 
-constexpr std::int64_t kColumnRows = 4096;  // rows of a piece of columns that are reduced in one go
-constexpr std::int64_t kShortestRun = 64;   // elements one behind the other that are reduced where they stand
+constexpr std::int64_t kColumnRows = 512;  // rows of a piece of columns that are reduced in one go
+constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
 
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {

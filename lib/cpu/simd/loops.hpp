@@ -88,29 +88,34 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   return result;
 }
 
-// Adds up to 128 rows in registers, eight side by side, and that to the sums in double.
+/// sums[j] += column j of Rows rows, one after the other.
+template <int Rows, class T>
+CAPSTAN_INLINE void add_some_rows(T* sums, const T* rows, std::int64_t row_step, std::int64_t count) {
+  using L = Lanes<T>;
+  const auto add = [&](std::int64_t j, auto width) __attribute__((always_inline)) {
+    L sum = load_part(sums + j, width);
+    for (int row = 0; row < Rows; ++row) sum = sum + load_part(rows + row * row_step + j, width);
+    store_part(sum, sums + j, width);
+  };
+  std::int64_t j = 0;
+  for (; j + L::size <= count; j += L::size) add(j, Whole());
+  if (j < count) add(j, count - j);
+}
+
+// Adds up to 128 rows, and that to the sums in double. Eight rows at a time, from end to end: processors fetch ahead what
+// is read in long pieces.
 template <class T>
 void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
-  using L = Lanes<T>;
-  constexpr int kRegisters = 8;
-  constexpr std::int64_t kBlock = 128, kWide = kRegisters * L::size;
+  constexpr std::int64_t kBlock = 128, kWide = 512, kRows = 8;
   T flat[kWide];
   for (std::int64_t begin = 0; begin < row_count; begin += kBlock) {
     const std::int64_t end = begin + kBlock < row_count ? begin + kBlock : row_count;
-    std::int64_t j = 0;
-    for (; j + kWide <= count; j += kWide) {
-      L parts[kRegisters];
-      for (auto& part : parts) part = L(0);
-      for (std::int64_t row = begin; row < end; ++row)
-        for (int r = 0; r < kRegisters; ++r) parts[r] = parts[r] + L::load(rows + row * row_step + j + r * L::size);
-      for (int r = 0; r < kRegisters; ++r) parts[r].store(flat + r * L::size);
-      for (std::int64_t k = 0; k < kWide; ++k) sums[j + k] += static_cast<double>(flat[k]);
-    }
-    for (; j < count; j += L::size) {
-      const std::int64_t width = count - j < L::size ? count - j : L::size;
-      L part(0);
-      for (std::int64_t row = begin; row < end; ++row) part = part + load_lanes(rows + row * row_step + j, width);
-      part.store(flat);
+    for (std::int64_t j = 0; j < count; j += kWide) {
+      const std::int64_t width = count - j < kWide ? count - j : kWide;
+      for (std::int64_t k = 0; k < width; ++k) flat[k] = T(0);
+      std::int64_t row = begin;
+      for (; row + kRows <= end; row += kRows) add_some_rows<kRows>(flat, rows + row * row_step + j, row_step, width);
+      for (; row < end; ++row) add_some_rows<1>(flat, rows + row * row_step + j, row_step, width);
       for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
     }
   }
