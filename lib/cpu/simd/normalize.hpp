@@ -30,23 +30,12 @@ template <class T> CAPSTAN_INLINE T norm_shift(double mean, T otherwise) {
   return rounded - rounded == T(0) ? rounded : finite_or_zero(otherwise);
 }
 
-/// A number near the mean. Of a long row it is that of every fourth register, which whatever the values are lies within
-/// two standard deviations.
+/// A number near the mean. Of a long row it is that of the first quarter, which whatever the values are lies within two
+/// standard deviations.
 template <class T> CAPSTAN_INLINE double norm_near_mean(const T* x, std::int64_t count) {
-  using L = Lanes<T>;
-  constexpr std::int64_t kEvery = 4 * L::size, kBlock = 4 * kNormSteps * kEvery, kFew = 8;
-  const std::int64_t picked = count / kEvery;
-  if (picked < kFew) return sum(x, count) / static_cast<double>(count);
-  double total = 0;
-  for (std::int64_t i = 0; i < picked * kEvery;) {
-    const std::int64_t end = i + kBlock < picked * kEvery ? i + kBlock : picked * kEvery;
-    L sums[4] = {L(0), L(0), L(0), L(0)};
-    for (; i + 4 * kEvery <= end; i += 4 * kEvery)
-      for (int r = 0; r < 4; ++r) sums[r] = sums[r] + L::load(x + i + r * kEvery);
-    for (; i < end; i += kEvery) sums[0] = sums[0] + L::load(x + i);
-    total += static_cast<double>(add_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])));
-  }
-  return total / static_cast<double>(picked * L::size);
+  constexpr std::int64_t kPart = 4, kFew = 8 * Lanes<T>::size;
+  const std::int64_t picked = count < kPart * kFew ? count : count / kPart;
+  return sum(x, picked) / static_cast<double>(picked);
 }
 
 /// Adds the sums of x - shift and of its square. `tail` is norm_tail of the count.
