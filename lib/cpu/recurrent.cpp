@@ -131,6 +131,16 @@ void Panels<T>::multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const {
   simd().of<T>().two_products(g);
 }
 
+/// Columns of the pieces of `units`, of which the busiest thread has fewest: the wider, the better are tiles filled.
+std::int64_t even_piece(std::int64_t units) {
+  std::int64_t best = 0, least = 0;
+  for (const std::int64_t piece : {64, 48, 32}) {
+    const std::int64_t pieces = (units + piece - 1) / piece, share = (pieces + threads() - 1) / threads() * piece;
+    if (best == 0 || share < least) best = piece, least = share;
+  }
+  return best;
+}
+
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes) {
   // a thread keeps all weights in its second-level cache, or its share of them; and a step must be worth a meeting
   constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18, kManyRows = 48, kWidePiece = 64;
@@ -139,7 +149,7 @@ RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int
   // Only tiles of a single row add in an order of their own. Even numbers of rows make none, so pieces may be as wide as
   // suits the threads.
   const bool even = steps.order() == nullptr && steps.batch % 2 == 0;
-  if (by_units) return {true, steps.batch, even && units % (kWidePiece * threads()) == 0 ? kWidePiece : 32};
+  if (by_units) return {true, steps.batch, even ? even_piece(units) : 32};
   const std::int64_t share = steps.batch * weights * steps.time < kStepWork ? 1 : threads();
   const std::int64_t parts = steps.order() == nullptr ? share : 2 * share;  // rows of equal lengths lie side by side
   // Of other numbers a block that begins at a multiple of six, the rows of the widest tiles, makes the one that the

@@ -155,7 +155,7 @@ template <class T, class... Rest> void for_tiles(std::int64_t m, std::int64_t n,
     const auto panel = [&]<int Columns>(std::integral_constant<int, Columns>) {
       if constexpr (kHasHalves<T> && Columns <= 2)
         if (2 * last <= size) return gemm_panel<Columns, T>(m, column, InHalf{last}, rest...);
-      if constexpr (kWholeTiles<T> && Columns == kTileLanes)
+      if constexpr (kWholeTiles<T> && Columns > 1 && Columns + 1 >= kTileLanes)
         if (last == size) return gemm_panel<Columns, T>(m, column, Whole(), rest...);
       gemm_panel<Columns, T>(m, column, last, rest...);
     };
