@@ -13,8 +13,9 @@ namespace capstan::on_cpu {
 namespace {
 
 constexpr std::int64_t kTile = 16;
-constexpr std::int64_t kPassRows = 2 * kTile;  // rows of the result that are written side by side
-constexpr std::int64_t kAhead = 4;  // tiles that their lines are fetched ahead: they lie in pages of their own
+constexpr std::int64_t kPassRows = 2 * kTile;  // rows of the result that are written side by side, if there are enough
+constexpr std::int64_t kAhead = 4;             // tiles before their own that lines are fetched, each of another page
+constexpr std::int64_t kLine = 64;             // bytes
 
 /// to[i * to_row + j] = from[j * from_row + i] for a tile: reads and writes whole cache lines.
 template <class Word>
@@ -60,17 +61,25 @@ int transposed_axis(const Loops<2>& loops) {
   return -1;
 }
 
+/// A tile's part of a row.
+template <class Word>
+void fetch_to_write(Word* row) {
+  constexpr auto kSize = static_cast<std::int64_t>(sizeof(Word));
+  for (std::int64_t i = 0; i < kTile; i += kLine / kSize) __builtin_prefetch(row + i, 1);
+}
+
 template <class Word>
 void copy_transposed(const Loops<2>& loops, int axis) {
   const int last = loops.rank - 1;
   const std::int64_t rows = loops.sizes[axis], columns = loops.sizes[last];
   const std::int64_t from_row = loops.strides[last][0], to_row = loops.strides[axis][1];
-  const std::int64_t passes = (rows + kPassRows - 1) / kPassRows;
   std::int64_t outer = 1;
   for (int i = 0; i < last; ++i) outer *= i == axis ? 1 : loops.sizes[i];
+  const std::int64_t pass_rows = outer * rows >= 2 * kPassRows * threads() ? kPassRows : kTile;
+  const std::int64_t passes = (rows + pass_rows - 1) / pass_rows;
   const auto* from = reinterpret_cast<const Word*>(loops.data[0]);
   auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
-  const std::int64_t grain = kCheapGrain / 4 / (kPassRows * columns) + 1;
+  const std::int64_t grain = kCheapGrain / 4 / (pass_rows * columns) + 1;
   base::parallel_for(outer * passes, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       std::int64_t rest = item / passes, in = 0, out = 0;
@@ -80,13 +89,13 @@ void copy_transposed(const Loops<2>& loops, int axis) {
         out += rest % loops.sizes[i] * loops.strides[i][1];
         rest /= loops.sizes[i];
       }
-      const std::int64_t first = item % passes * kPassRows, after = std::min(first + kPassRows, rows);
+      const std::int64_t first = item % passes * pass_rows, after = std::min(first + pass_rows, rows);
       for (std::int64_t column = 0; column < columns; column += kTile)
         for (std::int64_t row = first; row < after; row += kTile) {
           const std::int64_t height = std::min(after - row, kTile), width = std::min(columns - column, kTile);
           Word* tile = to + out + row * to_row + column;
-          if (column + (kAhead + 1) * kTile <= columns)
-            for (std::int64_t i = 0; i < height; ++i) __builtin_prefetch(tile + i * to_row + kAhead * kTile, 1);
+          if (sizeof(Word) >= 4 && column + (kAhead + 1) * kTile <= columns)
+            for (std::int64_t i = 0; i < height; ++i) fetch_to_write(tile + i * to_row + kAhead * kTile);
           transpose_tile(from + in + row + column * from_row, from_row, tile, to_row, height, width);
         }
     }

@@ -25,6 +25,16 @@ void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines) {
   });
 }
 
+/// Columns of the pieces of `units`, of which the busiest thread has fewest: the wider, the better are tiles filled.
+std::int64_t even_piece(std::int64_t units) {
+  std::int64_t best = 0, least = 0;
+  for (const std::int64_t piece : {64, 48, 32}) {
+    const std::int64_t pieces = (units + piece - 1) / piece, share = (pieces + threads() - 1) / threads() * piece;
+    if (best == 0 || share < least) best = piece, least = share;
+  }
+  return best;
+}
+
 }  // namespace
 
 Schedule::Schedule(std::int64_t rows, std::int64_t steps, const std::int64_t* lengths, bool backwards)
@@ -129,16 +139,6 @@ template <class T>
 void Panels<T>::multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const {
   g.wh = data_.data() + k_ * begin(p), g.c = c + begin(p), g.n = end(p) - begin(p);
   simd().of<T>().two_products(g);
-}
-
-/// Columns of the pieces of `units`, of which the busiest thread has fewest: the wider, the better are tiles filled.
-std::int64_t even_piece(std::int64_t units) {
-  std::int64_t best = 0, least = 0;
-  for (const std::int64_t piece : {64, 48, 32}) {
-    const std::int64_t pieces = (units + piece - 1) / piece, share = (pieces + threads() - 1) / threads() * piece;
-    if (best == 0 || share < least) best = piece, least = share;
-  }
-  return best;
 }
 
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes) {

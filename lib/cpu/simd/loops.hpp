@@ -88,35 +88,44 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   return result;
 }
 
-/// sums[j] += column j of Rows rows, one after the other.
+/// sums[j] += column j of Rows rows, one after the other, for whole registers of columns.
 template <int Rows, class T>
 CAPSTAN_INLINE void add_some_rows(T* sums, const T* rows, std::int64_t row_step, std::int64_t count) {
   using L = Lanes<T>;
-  const auto add = [&](std::int64_t j, auto width) __attribute__((always_inline)) {
-    L sum = load_part(sums + j, width);
-    for (int row = 0; row < Rows; ++row) sum = sum + load_part(rows + row * row_step + j, width);
-    store_part(sum, sums + j, width);
-  };
-  std::int64_t j = 0;
-  for (; j + L::size <= count; j += L::size) add(j, Whole());
-  if (j < count) add(j, count - j);
+  for (std::int64_t j = 0; j < count; j += L::size) {
+    L sum = L::load(sums + j);
+    for (int row = 0; row < Rows; ++row) sum = sum + L::load(rows + row * row_step + j);
+    sum.store(sums + j);
+  }
 }
 
-// Adds up to 128 rows, and that to the sums in double. Eight rows at a time, from end to end: processors fetch ahead what
-// is read in long pieces.
+// Adds up to 128 rows, and that to the sums in double. Eight rows at a time, along up to 256 columns: processors fetch
+// ahead what is read in long pieces. Of a register that is not full the sums stay where they are.
 template <class T>
 void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
-  constexpr std::int64_t kBlock = 128, kWide = 512, kRows = 8;
+  using L = Lanes<T>;
+  constexpr std::int64_t kBlock = 128, kWide = 256, kRows = 8;
   T flat[kWide];
+  const std::int64_t whole = count / L::size * L::size;
   for (std::int64_t begin = 0; begin < row_count; begin += kBlock) {
     const std::int64_t end = begin + kBlock < row_count ? begin + kBlock : row_count;
-    for (std::int64_t j = 0; j < count; j += kWide) {
-      const std::int64_t width = count - j < kWide ? count - j : kWide;
+    const auto flush = [&](std::int64_t j, std::int64_t width) {
+      for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
+    };
+    for (std::int64_t j = 0; j < whole; j += kWide) {
+      const std::int64_t width = whole - j < kWide ? whole - j : kWide;
       for (std::int64_t k = 0; k < width; ++k) flat[k] = T(0);
       std::int64_t row = begin;
       for (; row + kRows <= end; row += kRows) add_some_rows<kRows>(flat, rows + row * row_step + j, row_step, width);
       for (; row < end; ++row) add_some_rows<1>(flat, rows + row * row_step + j, row_step, width);
-      for (std::int64_t k = 0; k < width; ++k) sums[j + k] += static_cast<double>(flat[k]);
+      flush(j, width);
+    }
+    if (whole < count) {
+      L part(0);
+      for (std::int64_t row = begin; row < end; ++row)
+        part = part + load_part(rows + row * row_step + whole, count - whole);
+      part.store(flat);
+      flush(whole, count - whole);
     }
   }
 }

@@ -28,15 +28,15 @@ template <int N, class F> CAPSTAN_INLINE void unrolled(F use) {
   (std::make_integer_sequence<int, N>());
 }
 
-/// Whether the widest tiles are there a second time, for whole registers alone: where they are used most.
+/// Whether the widest tiles, and with four registers those of three, are there a second time for whole registers alone.
 #if defined(CAPSTAN_SIMD_X86) && !defined(__AVX2__)
 template <class T> constexpr bool kWholeTiles = false;
 #else
 template <class T> constexpr bool kWholeTiles = sizeof(T) == 4;
 #endif
 
-/// How many values the last register of a tile holds, where they fit its first half. It is an `int` where they do not,
-/// and `Whole` where all count: to some processors a load with a mask is another operation beside the multiply-adds.
+/// How many values the last register of a tile holds, where they fit its first half. `Whole`: all count, and are loaded
+/// without a mask, which to some processors is another operation beside the multiply-adds. An `int` in all other tiles.
 struct InHalf {
   int count;
 };
