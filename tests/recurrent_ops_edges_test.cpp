@@ -367,5 +367,7 @@ TEST_CASE("recurrent operations do not depend on the number of threads, nor on h
       check(use);  // units among them
     for (const RecurrentUse& use : recurrent_uses({.batch = 6, .time = 3, .inputs = 4, .hidden = 256, .dtype = dtype}))
       check(use);  // in wider pieces where these suit the threads
+    for (const RecurrentUse& use : recurrent_uses({.batch = 6, .time = 2, .inputs = 4, .hidden = 270, .dtype = dtype}))
+      check(use);  // in pieces of 48 or, for five threads, of 64
   }
 }
