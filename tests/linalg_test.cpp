@@ -133,6 +133,9 @@ TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same
                                    {241, 257, 65},
                                    {255, 65, 256},
                                    {511, 241, 63},
+                                   // a left one that is turned is put in rows, all at once or some of its terms
+                                   {340, 513, 387},
+                                   {1024, 1100, 131},
                                    // few columns behind whole registers: dot products, where the right one is turned
                                    {1, 300, 3},
                                    {5, 128, 17},

@@ -26,6 +26,13 @@ constexpr std::int64_t kStrips = 4, kBlockValues = 8 * kRows * kSumBlock;
 /// Bytes of a result that the second-level cache does not hold beside them.
 constexpr std::int64_t kFar = 1 << 20;
 
+/// A left operand is put in rows for so many columns, terms and multiplications; fewer columns will do where its terms
+/// lie a multiple of so many bytes apart, and so in the same set of the first-level cache.
+constexpr std::int64_t kManyColumns = 384, kColumnsOfSet = 128, kSetBytes = 4096, kManyTerms = 256,
+                       kManyMultiplications = 1 << 26;
+/// Values of it that are put so at a time.
+constexpr std::int64_t kInRows = 1 << 20;
+
 /// A product, or a part of one.
 template <class T>
 struct Product {
@@ -69,6 +76,15 @@ Product<T> rows_of(Product<T> x, std::int64_t begin, std::int64_t end) {
   x.a.data += begin * x.a.row;
   x.c += begin * x.c_row;
   x.m = std::min(end, x.m) - begin;
+  return x;
+}
+
+template <class T>
+Product<T> terms_of(Product<T> x, std::int64_t begin, std::int64_t end) {
+  x.start = x.start_at(begin);
+  x.a.data += begin * x.a.column;
+  x.b.data += begin * x.b.row;
+  x.k = std::min(end, x.k) - begin;
   return x;
 }
 
@@ -171,6 +187,19 @@ void multiply_packed(const Product<T>& whole, T* packed) {
   }
 }
 
+/// The product with its left operand copied to `to`, where each of its rows lies in one piece.
+template <class T>
+Product<T> in_rows(Product<T> x, T* to) {
+  constexpr std::int64_t kPart = 4 * kRows;
+  base::parallel_for((x.m + kPart - 1) / kPart, kCheapGrain / (kPart * x.k) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       const Product<T> part = rows_of(x, begin * kPart, end * kPart);
+                       pack<T>({part.a.data, x.a.row, x.a.column}, part.m, x.k, to + begin * kPart * x.k);
+                     });
+  x.a = {to, x.k, 1};
+  return x;
+}
+
 /// A product in the way that suits it; `large` takes those whose right operand is packed.
 template <class T, class Large>
 void multiply_with(const Product<T>& x, Large large) {
@@ -186,7 +215,7 @@ void multiply_with(const Product<T>& x, Large large) {
 
 /// Columns among the threads, each of which packs its own; or rows, where columns are few.
 template <class T>
-void multiply_large(const Product<T>& x) {
+void multiply_in_strips(const Product<T>& x) {
   const std::int64_t width = simd().of<T>().panel;
   const bool by_columns = x.n >= 2 * width * threads() || x.m <= 2 * kRows;
   const Cut cut = by_columns ? cut_columns(x) : Cut(x, x.m, kRows);
@@ -195,6 +224,22 @@ void multiply_large(const Product<T>& x) {
   cut.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
     multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), packed.data() + part * room);
   });
+}
+
+/// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.
+template <class T>
+bool wants_rows(const Product<T>& x) {
+  if (x.a.column == 1 || x.k < kManyTerms || x.m * x.n * x.k < kManyMultiplications) return false;
+  const bool same_set = x.a.column * static_cast<std::int64_t>(sizeof(T)) % kSetBytes == 0;
+  return x.n >= (same_set ? kColumnsOfSet : kManyColumns);
+}
+
+template <class T>
+void multiply_large(const Product<T>& x) {
+  if (!wants_rows(x)) return multiply_in_strips(x);
+  const std::int64_t terms = block_terms(x.k), most = std::max(kInRows / (x.m * terms), std::int64_t{1}) * terms;
+  core::Scratch<T> rows(x.m * std::min(most, x.k), Where::current());
+  for (std::int64_t p = 0; p < x.k; p += most) multiply_in_strips(in_rows(terms_of(x, p, p + most), rows.data()));
 }
 
 }  // namespace
