@@ -7,9 +7,7 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kFewRows = 32;          // below, threads share columns
-constexpr std::int64_t kGroupBytes = 1 << 14;  // of gradients and values, read twice from the nearest cache
-constexpr std::int64_t kMostInGroup = 64;
+constexpr std::int64_t kFewRows = 32;  // below, threads share columns
 constexpr std::int64_t kColumnPiece = 4096;
 constexpr std::int64_t kSumPiece = 256;
 
@@ -33,20 +31,13 @@ NormGradients<T> some_columns(NormGradients<T> g, std::int64_t begin, std::int64
   return g;
 }
 
-/// Rows begin .. end-1, a few at a time. `sums` [2, step] is added to, or null.
+/// Rows begin .. end-1. `sums` [2, step] is added to, or null.
 template <class T>
 void gradients_of_rows(const FloatKernels<T>& k, const NormGradients<T>& all, std::int64_t begin, std::int64_t end,
                        T* sums) {
-  const std::int64_t fitting = kGroupBytes / (2 * all.step * static_cast<std::int64_t>(sizeof(T)));
-  const std::int64_t group = fitting < 1 ? 1 : fitting > kMostInGroup ? kMostInGroup : fitting;
-  double totals[3 * kMostInGroup];
-  for (std::int64_t row = begin; row < end; row += group) {
-    NormGradients<T> some = some_rows(all, row, end - row < group ? end - row : group);
-    some.totals = totals;
-    if (sums != nullptr) some.dweight = sums, some.dbias = sums + all.step;
-    k.norm_totals(some);
-    k.norm_gradients(some);
-  }
+  NormGradients<T> some = some_rows(all, begin, end - begin);
+  if (sums != nullptr) some.dweight = sums, some.dbias = sums + all.step;
+  k.norm_gradients(some);
 }
 
 template <class T>

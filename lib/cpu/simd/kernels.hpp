@@ -318,7 +318,7 @@ template <class T> struct FloatKernels {
   // normalization. Sums and totals are those of NormGradients, without a weight
   void (*norm_rows)(const NormRows<T>& r);
   void (*norm_totals)(const NormGradients<T>& g);     // of whole rows: writes totals
-  void (*norm_gradients)(const NormGradients<T>& g);  // reads them
+  void (*norm_gradients)(const NormGradients<T>& g);  // reads them; of whole rows makes them itself if they are null
   // of planes that are `step` apart: about their mean, and the sums of the distances from it and of their squares
   void (*plane_moments)(const T* x, std::int64_t planes, std::int64_t step, std::int64_t count, T* shift, double* first,
                         double* second);

@@ -72,10 +72,10 @@ CAPSTAN_INLINE void norm_add_distances(const T* x, T shift, Lanes<T> tail, std::
   }
 }
 
-/// Adds to three sums: of g, of g * (x - shift) and of x - shift, where g = grad, or grad * weight.
-template <bool kWeight, class T>
-CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight, T shift, Lanes<T> tail,
-                                      std::int64_t count, double* totals) {
+/// Adds to three sums: of grad, of grad * (x - shift) and of x - shift.
+template <class T>
+CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, T shift, Lanes<T> tail, std::int64_t count,
+                                      double* totals) {
   using L = Lanes<T>;
   constexpr int kRegisters = 2;
   constexpr std::int64_t kBlock = kNormSteps * kRegisters * L::size;
@@ -88,17 +88,14 @@ CAPSTAN_INLINE void norm_add_products(const T* grad, const T* x, const T* weight
     for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
       for (int r = 0; r < kRegisters; ++r) {
         const std::int64_t at = i + r * L::size;
-        L g = L::load(grad + at);
-        if constexpr (kWeight) g = g * L::load(weight + at);
-        const L distance = L::load(x + at) - from;
+        const L g = L::load(grad + at), distance = L::load(x + at) - from;
         grads[r] = grads[r] + g;
         products[r] = fma(g, distance, products[r]);
         distances[r] = distances[r] + distance;
       }
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
-      L g = load_lanes(grad + i, width);  // 0 behind the end
-      if constexpr (kWeight) g = g * load_lanes(weight + i, width);
+      const L g = load_lanes(grad + i, width);  // 0 behind the end
       L distance = load_lanes(x + i, width) - from;
       if (width < L::size) distance = distance * tail;
       grads[0] = grads[0] + g;
@@ -178,51 +175,142 @@ template <class T> void norm_rows(const NormRows<T>& r) {
   else norm_rows_with<false, false>(r);
 }
 
-template <class T> void norm_totals(const NormGradients<T>& g) {
-  const Lanes<T> tail = norm_tail<T>(g.count);
-  for (std::int64_t row = 0; row < g.rows; ++row) {
-    const T *grad = g.grad + row * g.step, *x = g.x + row * g.step;
-    const T shift = g.mean != nullptr ? g.mean[row] : T(0);
-    double* totals = g.totals + 3 * row;
-    totals[0] = totals[1] = totals[2] = 0;
-    if (g.weight != nullptr) norm_add_products<true>(grad, x, g.weight, shift, tail, g.count, totals);
-    else norm_add_products<false>(grad, x, g.weight, shift, tail, g.count, totals);
-  }
-}
+/// Rows whose gradients are made side by side: sums for weights are then read and written once for all of them, and
+/// their stores wait less for those of dx.
+#if defined(__AVX512F__)
+constexpr int kGradientRows = 4;  // of 32 registers
+#else
+constexpr int kGradientRows = 2;  // of 16 registers
+#endif
 
-template <bool kWeight, bool kSums, class T> void norm_gradients_with(const NormGradients<T>& g) {
+/// What there may be beside rows. What there is not stands still: ones instead of weights, and a register's room for
+/// what nobody wants.
+template <class T> struct NormSides {
+  const T* weight;
+  T *dx, *dweight, *dbias;
+  std::int64_t weight_step, dx_step, sums_step;
+};
+
+/// What makes the gradients of some rows: of each, its values are (x - from) * factor + shift.
+template <int Rows, class T> struct NormSlopes {
+  Lanes<T> from[Rows], factor[Rows], shift[Rows], by_value[Rows], offset[Rows];
+};
+
+template <int Rows, class T>
+CAPSTAN_INLINE void norm_slopes(const NormGradients<T>& g, std::int64_t row, const double* totals,
+                                NormSlopes<Rows, T>& to) {
   using L = Lanes<T>;
   const double share = 1 / static_cast<double>(g.step);
   const bool centered = g.mean != nullptr;
-  for (std::int64_t row = 0; row < g.rows; ++row) {
-    const T *grad = g.grad + row * g.step, *x = g.x + row * g.step;
-    T* dx = g.dx == nullptr ? nullptr : g.dx + row * g.step;
-    const double* totals = g.totals + 3 * row;
+  for (int k = 0; k < Rows; ++k, ++row, totals += 3) {
     const auto inverse = static_cast<double>(g.inverse[row]);
     const double rest = centered ? totals[2] * share : 0, level = centered ? totals[0] * share : 0;
     const double slope = (totals[1] - rest * totals[0]) * inverse * share;  // the mean of g times the result
-    const L from(centered ? g.mean[row] : T(0)), factor(g.inverse[row]), shift(static_cast<T>(-rest * inverse));
-    const L by_value(static_cast<T>(-slope * inverse)), offset(static_cast<T>(-level * inverse));
-    norm_lanes<T>(
-        g.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-          const L change = load_lanes(grad + i, width), value = fma(load_lanes(x + i, width) - from, factor, shift);
-          if (dx != nullptr) {
-            const L through = kWeight ? change * load_lanes(g.weight + i, width) : change;
-            store_lanes(fma(through, factor, fma(value, by_value, offset)), dx + i, width);
-          }
-          if constexpr (kSums) {
-            store_lanes(fma(change, value, load_lanes(g.dweight + i, width)), g.dweight + i, width);
-            store_lanes(load_lanes(g.dbias + i, width) + change, g.dbias + i, width);
-          }
-        });
+    to.from[k] = L(centered ? g.mean[row] : T(0)), to.factor[k] = L(g.inverse[row]);
+    to.shift[k] = L(static_cast<T>(-rest * inverse)), to.by_value[k] = L(static_cast<T>(-slope * inverse));
+    to.offset[k] = L(static_cast<T>(-level * inverse));
   }
 }
 
+/// Rows begin at `row`. Of those that `totals` belong to the gradients, of those from `next` on their totals, both in
+/// one go if there are both: so memory is read while what was read before is used.
+template <int Rows, bool kGradients, bool kTotals, class T>
+void norm_gradient_rows(const NormGradients<T>& g, const NormSides<T> sides, std::int64_t row, const double* totals,
+                        std::int64_t next, double* next_totals) {
+  using L = Lanes<T>;
+  constexpr std::int64_t kBlock = kNormSteps * L::size;
+  const std::int64_t count = g.count, step = g.step;
+  [[maybe_unused]] const L tail = norm_tail<T>(count);
+  [[maybe_unused]] const T *grad = g.grad + row * step, *x = g.x + row * step;
+  [[maybe_unused]] const T *next_grad = g.grad + next * step, *next_x = g.x + next * step;
+  [[maybe_unused]] T* const dx = sides.dx + row * step * sides.dx_step;
+  [[maybe_unused]] NormSlopes<Rows, T> of;
+  [[maybe_unused]] L center[Rows];
+  if constexpr (kGradients) norm_slopes(g, row, totals, of);
+  if constexpr (kTotals) {
+    for (int k = 0; k < Rows; ++k) center[k] = L(g.mean == nullptr ? T(0) : g.mean[next + k]);
+    for (int i = 0; i < 3 * Rows; ++i) next_totals[i] = 0;
+  }
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    [[maybe_unused]] L grads[Rows], products[Rows], distances[Rows];
+    unrolled<Rows>([&](auto k) __attribute__((always_inline)) { grads[k] = products[k] = distances[k] = L(0); });
+    norm_lanes<T>(
+        count - begin < kBlock ? count - begin : kBlock, [&](std::int64_t offset,
+                                                             std::int64_t width) __attribute__((always_inline)) {
+          const std::int64_t i = begin + offset;
+          const L weight = load_lanes(sides.weight + i * sides.weight_step, width);
+          if constexpr (kGradients) {
+            T *const dweight = sides.dweight + i * sides.sums_step, *const dbias = sides.dbias + i * sides.sums_step;
+            L by_weight = load_lanes(dweight, width), by_bias = load_lanes(dbias, width);
+            unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+              const std::int64_t at = k * step + i;
+              const L change = load_lanes(grad + at, width);
+              const L value = fma(load_lanes(x + at, width) - of.from[k], of.factor[k], of.shift[k]);
+              store_lanes(fma(change * weight, of.factor[k], fma(value, of.by_value[k], of.offset[k])),
+                          dx + at * sides.dx_step, width);
+              by_weight = fma(change, value, by_weight);
+              by_bias = by_bias + change;
+            });
+            store_lanes(by_weight, dweight, width);
+            store_lanes(by_bias, dbias, width);
+          }
+          if constexpr (kTotals)
+            unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+              const std::int64_t at = k * step + i;
+              const L change = load_lanes(next_grad + at, width) * weight;
+              L distance = load_lanes(next_x + at, width) - center[k];
+              if (width < L::size) distance = distance * tail;
+              grads[k] = grads[k] + change;
+              products[k] = fma(change, distance, products[k]);
+              distances[k] = distances[k] + distance;
+            });
+        });
+    if constexpr (kTotals)
+      unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+        next_totals[3 * k] += static_cast<double>(add_lanes(grads[k]));
+        next_totals[3 * k + 1] += static_cast<double>(add_lanes(products[k]));
+        next_totals[3 * k + 2] += static_cast<double>(add_lanes(distances[k]));
+      });
+  }
+}
+
+/// Calls use(sides), in whose places there is something everywhere.
+template <class T, class F> CAPSTAN_INLINE void with_norm_sides(const NormGradients<T>& g, F use) {
+  T ones[Lanes<T>::size], unused[3][Lanes<T>::size] = {};
+  for (T& one : ones) one = T(1);
+  NormSides<T> sides{ones, unused[0], unused[1], unused[2], 0, 0, 0};
+  if (g.weight != nullptr) sides.weight = g.weight, sides.weight_step = 1;
+  if (g.dx != nullptr) sides.dx = g.dx, sides.dx_step = 1;
+  if (g.dweight != nullptr) sides.dweight = g.dweight, sides.dbias = g.dbias, sides.sums_step = 1;
+  use(sides);
+}
+
+template <class T> void norm_totals(const NormGradients<T>& g) {
+  with_norm_sides(g, [&](const NormSides<T>& sides) {
+    for (std::int64_t row = 0; row < g.rows; ++row)
+      norm_gradient_rows<1, false, true>(g, sides, row, g.totals, row, g.totals + 3 * row);
+  });
+}
+
 template <class T> void norm_gradients(const NormGradients<T>& g) {
-  if (g.weight != nullptr && g.dweight != nullptr) norm_gradients_with<true, true>(g);
-  else if (g.weight != nullptr) norm_gradients_with<true, false>(g);
-  else if (g.dweight != nullptr) norm_gradients_with<false, true>(g);
-  else norm_gradients_with<false, false>(g);
+  constexpr int kRows = kGradientRows;
+  with_norm_sides(g, [&](const NormSides<T>& sides) {
+    double room[2][3 * kRows], own[3], *totals = room[0], *next = room[1];
+    std::int64_t row = 0, known = 0;  // rows that have totals
+    if (g.totals == nullptr && 2 * kRows <= g.rows) {
+      for (; known < kRows; ++known)
+        norm_gradient_rows<1, false, true>(g, sides, known, own, known, totals + 3 * known);
+      for (; row + 2 * kRows <= g.rows; row += kRows, known += kRows) {
+        norm_gradient_rows<kRows, true, true>(g, sides, row, totals, row + kRows, next);
+        std::swap(totals, next);
+      }
+    }
+    for (; row < g.rows; ++row, totals += 3) {
+      const double* given = g.totals != nullptr ? g.totals + 3 * row : row < known ? totals : own;
+      if (given == own) norm_gradient_rows<1, false, true>(g, sides, row, own, row, own);
+      norm_gradient_rows<1, true, false>(g, sides, row, given, row, own);
+    }
+  });
 }
 
 // --- planes ---
@@ -251,9 +339,8 @@ void plane_products(const T* grad, const T* x, T shift, std::int64_t planes, std
                     double* totals) {
   const Lanes<T> tail = norm_tail<T>(count);
   totals[0] = totals[1] = totals[2] = 0;
-  const T* const no_weight = nullptr;
   for (std::int64_t p = 0; p < planes; ++p)
-    norm_add_products<false>(grad + p * step, x + p * step, no_weight, shift, tail, count, totals);
+    norm_add_products(grad + p * step, x + p * step, shift, tail, count, totals);
 }
 
 template <class T>
@@ -284,7 +371,7 @@ void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int6
 #if defined(__AVX512F__)
 constexpr int kStripLanes = 4;  // side by side: of 32 registers
 #else
-constexpr int kStripLanes = 2;  // of 16 registers
+constexpr int kStripLanes = 2;    // of 16 registers
 #endif
 constexpr std::int64_t kStripRows = 128;
 
