@@ -7,18 +7,25 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "lib/base/processor.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/simd/tiles.hpp"
 #include "lib/cpu/widen.hpp"
 
 namespace capstan {
 namespace on_cpu {
 namespace {
 
+#if CAPSTAN_SIMD_X86
+bool is_asked(const char* name) {
+  const char* asked = std::getenv("CAPSTAN_SIMD");
+  return asked != nullptr && std::strcmp(asked, name) == 0;
+}
+#endif
+
 const SimdKernels& choose_kernels() {
 #if CAPSTAN_SIMD_X86
-  const char* asked = std::getenv("CAPSTAN_SIMD");
-  const bool baseline = asked != nullptr && std::strcmp(asked, "baseline") == 0;
-  const bool no_avx512 = asked != nullptr && std::strcmp(asked, "avx2") == 0;
+  const bool baseline = is_asked("baseline"), no_avx512 = is_asked("avx2");
   __builtin_cpu_init();
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
@@ -28,6 +35,13 @@ const SimdKernels& choose_kernels() {
   if (avx2 && !baseline) return avx2_kernels();
 #endif
   return baseline_kernels();
+}
+
+const TileKernels* choose_tiles() {
+#if CAPSTAN_SIMD_X86
+  if (&simd() == &avx512_kernels() && !is_asked("avx512") && base::may_use_tiles()) return &amx_kernels();
+#endif
+  return nullptr;
 }
 
 /// Zen 5 reads from its last cache a third faster far ahead than by its own prefetching, Zen 4 a quarter slower. A few
@@ -52,6 +66,11 @@ const std::int64_t bytes_ahead = choose_bytes_ahead();
 
 const SimdKernels& simd() {
   static const SimdKernels& chosen = choose_kernels();
+  return chosen;
+}
+
+const TileKernels* tile_kernels() {
+  static const TileKernels* const chosen = choose_tiles();
   return chosen;
 }
 

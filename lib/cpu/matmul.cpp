@@ -57,7 +57,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, Te
       return;
     }
     const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
-    const std::int64_t room = product_room<T>(n, k);
+    const std::int64_t room = product_room<T>(m, n, k);
     core::Scratch<T> scratch(all.slots() * room, Where::current());
     all.run([&](std::int64_t i, std::int64_t slot) {
       multiply_within<T>(scratch.data() + slot * room, matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k,

@@ -4,14 +4,12 @@
 #include "lib/cpu/multiply.hpp"
 
 #include "lib/core/allocator.hpp"
-#include "lib/cpu/iterate.hpp"
+#include "lib/cpu/product.hpp"
 #include "lib/cpu/simd/kernels.hpp"
+#include "lib/cpu/tile_products.hpp"
 
 namespace capstan::on_cpu {
 namespace {
-
-/// Multiplications worth a thread.
-constexpr std::int64_t kGrain = 1 << 19;
 
 /// Terms of a block of a long sum: what the first-level cache holds.
 constexpr std::int64_t kLongBlock = 96;
@@ -30,20 +28,6 @@ constexpr std::int64_t kFar = 1 << 20;
 /// lie a multiple of so many bytes apart, and so in the same set of the first-level cache.
 constexpr std::int64_t kManyColumns = 384, kColumnsOfSet = 128, kSetBytes = 4096, kManyTerms = 256,
                        kManyMultiplications = 1 << 26;
-/// Values of it that are put so at a time.
-constexpr std::int64_t kInRows = 1 << 20;
-
-/// A product, or a part of one.
-template <class T>
-struct Product {
-  Matrix<const T> a, b;
-  T* c;
-  std::int64_t c_row, m, n, k;
-  Start<T> start;
-
-  /// What the terms from p on are added to.
-  Start<T> start_at(std::int64_t p) const { return p == 0 ? start : Start<T>{nullptr, true}; }
-};
 
 /// The right operand stays near the first-level cache, or the result in registers and the sums are long.
 bool is_small(std::int64_t m, std::int64_t n, std::int64_t k) { return n * k <= 10240 || (m <= 64 && n <= 64); }
@@ -61,50 +45,6 @@ void add_terms(const Product<T>& x, std::int64_t p, std::int64_t count) {
   simd().of<T>().small_gemm({x.a.data + p * x.a.column, x.a.row, x.a.column, x.b.data + p * x.b.row, x.b.row, x.c,
                              x.c_row, x.m, x.n, count, start.accumulate, start.bias});
 }
-
-/// Some columns of a product.
-template <class T>
-Product<T> columns_of(Product<T> x, std::int64_t begin, std::int64_t end) {
-  x.b.data += begin * x.b.column;
-  x.c += begin;
-  if (x.start.bias != nullptr) x.start.bias += begin;
-  x.n = std::min(end, x.n) - begin;
-  return x;
-}
-template <class T>
-Product<T> rows_of(Product<T> x, std::int64_t begin, std::int64_t end) {
-  x.a.data += begin * x.a.row;
-  x.c += begin * x.c_row;
-  x.m = std::min(end, x.m) - begin;
-  return x;
-}
-
-template <class T>
-Product<T> terms_of(Product<T> x, std::int64_t begin, std::int64_t end) {
-  x.start = x.start_at(begin);
-  x.a.data += begin * x.a.column;
-  x.b.data += begin * x.b.row;
-  x.k = std::min(end, x.k) - begin;
-  return x;
-}
-
-/// `size` columns or rows in as many parts, of whole units, as there are threads and work for them.
-struct Cut {
-  std::int64_t unit, units, parts;
-  template <class T>
-  Cut(const Product<T>& x, std::int64_t size, std::int64_t of)
-      : unit(of),
-        units((size + of - 1) / of),
-        parts(std::clamp(x.m * x.n * x.k / kGrain, std::int64_t{1}, std::min(units, std::int64_t{threads()}))) {}
-  std::int64_t begin(std::int64_t part) const { return units * part / parts * unit; }
-  /// Calls use(part, begin, end) for all parts.
-  template <class Use>
-  void run(Use use) const {
-    base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) use(i, begin(i), begin(i + 1));
-    });
-  }
-};
 
 /// Columns are cut into whole registers. Whether an odd number of rows leaves a tile of a single row depends on how
 /// wide the tiles are: then cuts fall between the widest tiles.
@@ -139,6 +79,12 @@ std::int64_t block_terms(std::int64_t k) {
   return (k + blocks - 1) / blocks;
 }
 
+/// The elements that a thread packs at once.
+template <class T>
+std::int64_t packed_room(std::int64_t n, std::int64_t k) {
+  return block_terms(k) * std::min(kStrips * simd().of<T>().panel, n);
+}
+
 /// All of a product whose columns are dot products.
 template <class T>
 void add_dots(const Product<T>& x) {
@@ -150,7 +96,63 @@ void add_dots(const Product<T>& x) {
   }
 }
 
-/// All of a product by one thread, which packs the right operand block by block.
+/// The product with its left operand copied to `to`, where each of its rows lies in one piece.
+template <class T>
+Product<T> in_rows(Product<T> x, T* to) {
+  constexpr std::int64_t kPart = 4 * kRows;
+  base::parallel_for((x.m + kPart - 1) / kPart, kCheapGrain / (kPart * x.k) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       const Product<T> part = rows_of(x, begin * kPart, end * kPart);
+                       pack<T>({part.a.data, x.a.row, x.a.column}, part.m, x.k, to + begin * kPart * x.k);
+                     });
+  x.a = {to, x.k, 1};
+  return x;
+}
+
+/// A product in the way that suits it; `large` takes those whose right operand is packed.
+template <class T, class Large>
+void multiply_with(const Product<T>& x, Large large) {
+  if (x.m == 0 || x.n == 0) return;
+  if (x.k == 0) {
+    for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
+    return;
+  }
+  if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
+  else if (x.b.column == 1 && is_long(x)) multiply_long(x);
+  else large(x);
+}
+
+/// Columns among the threads, each of which packs its own; or rows, where columns are few.
+template <class T>
+void multiply_in_strips(const Product<T>& x) {
+  const std::int64_t width = simd().of<T>().panel;
+  const bool by_columns = x.n >= 2 * width * threads() || x.m <= 2 * kRows;
+  const Cut cut = by_columns ? cut_columns(x) : Cut(x, x.m, kRows);
+  const std::int64_t room = packed_room<T>(x.n, x.k);
+  core::Scratch<T> packed(cut.parts * room, Where::current());
+  cut.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), packed.data() + part * room);
+  });
+}
+
+/// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.
+template <class T>
+bool wants_rows(const Product<T>& x) {
+  if (x.a.column == 1 || x.k < kManyTerms || x.m * x.n * x.k < kManyMultiplications) return false;
+  const bool same_set = x.a.column * static_cast<std::int64_t>(sizeof(T)) % kSetBytes == 0;
+  return x.n >= (same_set ? kColumnsOfSet : kManyColumns);
+}
+
+template <class T>
+void multiply_large(const Product<T>& x) {
+  if (!wants_rows(x)) return multiply_in_strips(x);
+  const std::int64_t terms = block_terms(x.k), most = std::max(kLeftAtOnce / (x.m * terms), std::int64_t{1}) * terms;
+  core::Scratch<T> rows(x.m * std::min(most, x.k), Where::current());
+  for (std::int64_t p = 0; p < x.k; p += most) multiply_in_strips(in_rows(terms_of(x, p, p + most), rows.data()));
+}
+
+}  // namespace
+
 template <class T>
 void multiply_packed(const Product<T>& whole, T* packed) {
   const std::int64_t dotted = whole.a.column == 1 ? dotted_columns(whole.b, whole.n, whole.k) : 0;
@@ -187,63 +189,6 @@ void multiply_packed(const Product<T>& whole, T* packed) {
   }
 }
 
-/// The product with its left operand copied to `to`, where each of its rows lies in one piece.
-template <class T>
-Product<T> in_rows(Product<T> x, T* to) {
-  constexpr std::int64_t kPart = 4 * kRows;
-  base::parallel_for((x.m + kPart - 1) / kPart, kCheapGrain / (kPart * x.k) + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       const Product<T> part = rows_of(x, begin * kPart, end * kPart);
-                       pack<T>({part.a.data, x.a.row, x.a.column}, part.m, x.k, to + begin * kPart * x.k);
-                     });
-  x.a = {to, x.k, 1};
-  return x;
-}
-
-/// A product in the way that suits it; `large` takes those whose right operand is packed.
-template <class T, class Large>
-void multiply_with(const Product<T>& x, Large large) {
-  if (x.m == 0 || x.n == 0) return;
-  if (x.k == 0) {
-    for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
-    return;
-  }
-  if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
-  else if (x.b.column == 1 && is_long(x)) multiply_long(x);
-  else large(x);
-}
-
-/// Columns among the threads, each of which packs its own; or rows, where columns are few.
-template <class T>
-void multiply_in_strips(const Product<T>& x) {
-  const std::int64_t width = simd().of<T>().panel;
-  const bool by_columns = x.n >= 2 * width * threads() || x.m <= 2 * kRows;
-  const Cut cut = by_columns ? cut_columns(x) : Cut(x, x.m, kRows);
-  const std::int64_t room = product_room<T>(x.n, x.k);
-  core::Scratch<T> packed(cut.parts * room, Where::current());
-  cut.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-    multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), packed.data() + part * room);
-  });
-}
-
-/// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.
-template <class T>
-bool wants_rows(const Product<T>& x) {
-  if (x.a.column == 1 || x.k < kManyTerms || x.m * x.n * x.k < kManyMultiplications) return false;
-  const bool same_set = x.a.column * static_cast<std::int64_t>(sizeof(T)) % kSetBytes == 0;
-  return x.n >= (same_set ? kColumnsOfSet : kManyColumns);
-}
-
-template <class T>
-void multiply_large(const Product<T>& x) {
-  if (!wants_rows(x)) return multiply_in_strips(x);
-  const std::int64_t terms = block_terms(x.k), most = std::max(kInRows / (x.m * terms), std::int64_t{1}) * terms;
-  core::Scratch<T> rows(x.m * std::min(most, x.k), Where::current());
-  for (std::int64_t p = 0; p < x.k; p += most) multiply_in_strips(in_rows(terms_of(x, p, p + most), rows.data()));
-}
-
-}  // namespace
-
 template <class T>
 std::int64_t dotted_columns(const Matrix<const T>& b, std::int64_t n, std::int64_t k) {
   const std::int64_t lanes = simd().of<T>().lanes, left = n % lanes;
@@ -268,26 +213,36 @@ void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
 }
 
 template <class T>
-std::int64_t product_room(std::int64_t n, std::int64_t k) {
-  return k == 0 ? 0 : block_terms(k) * std::min(kStrips * simd().of<T>().panel, n);
+std::int64_t product_room(std::int64_t m, std::int64_t n, std::int64_t k) {
+  const std::int64_t packed = k == 0 ? 0 : packed_room<T>(n, k);
+  if constexpr (std::is_same_v<T, float>)
+    if (suits_tiles(m, n, k)) return std::max(packed, tile_room(m, n, k));
+  return packed;
 }
 
 template <class T>
 void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row, std::int64_t m,
               std::int64_t n, std::int64_t k, const Start<T>& start) {
-  multiply_with(Product<T>{a, b, c, c_row, m, n, k, start}, multiply_large<T>);
+  const Product<T> x{a, b, c, c_row, m, n, k, start};
+  if constexpr (std::is_same_v<T, float>)
+    if (suits_tiles(m, n, k)) return multiply_on_tiles(x);
+  multiply_with(x, multiply_large<T>);
 }
 
 template <class T>
 void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int64_t c_row,
                      std::int64_t m, std::int64_t n, std::int64_t k, const Start<T>& start) {
-  multiply_with(Product<T>{a, b, c, c_row, m, n, k, start}, [room](const Product<T>& x) { multiply_packed(x, room); });
+  const Product<T> whole{a, b, c, c_row, m, n, k, start};
+  if constexpr (std::is_same_v<T, float>)
+    if (suits_tiles(m, n, k)) return multiply_on_tiles_within(room, whole);
+  multiply_with(whole, [room](const Product<T>& x) { multiply_packed(x, room); });
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
   template std::int64_t dotted_columns(const Matrix<const T>&, std::int64_t, std::int64_t);                            \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
-  template std::int64_t product_room<T>(std::int64_t, std::int64_t);                                                   \
+  template void multiply_packed(const Product<T>&, T*);                                                                \
+  template std::int64_t product_room<T>(std::int64_t, std::int64_t, std::int64_t);                                     \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \
                          std::int64_t, const Start<T>&);                                                               \
   template void multiply_within(T*, const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t,    \

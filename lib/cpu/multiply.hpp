@@ -37,7 +37,7 @@ void multiply(const Matrix<const T>& a, const Matrix<const T>& b, T* c, std::int
 
 /// How much memory a thread needs for such a product, in elements.
 template <class T>
-std::int64_t product_room(std::int64_t n, std::int64_t k);
+std::int64_t product_room(std::int64_t m, std::int64_t n, std::int64_t k);
 
 /// The same bits, made in that much memory of the caller's, for loops in which nothing may throw.
 template <class T>

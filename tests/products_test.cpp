@@ -1,0 +1,149 @@
+// Products of float32: as exact as one rounding after the other whatever makes them, and whatever the values are.
+#include "tests/support.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace capstan;
+using namespace tests;
+
+namespace {
+
+/// Sums of products, and of their absolute values, in double.
+struct Sums {
+  std::vector<double> sum, size;
+  Sums(const Tensor& a, const Tensor& b) {
+    const std::int64_t m = a.size(0), inner = a.size(1), n = b.size(1);
+    const std::vector<double> av = values(a), bv = values(b);
+    sum.resize(static_cast<std::size_t>(m * n)), size.resize(sum.size());
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t k = 0; k < inner; ++k)
+        for (std::int64_t j = 0; j < n; ++j) {
+          const double term = av[static_cast<std::size_t>(i * inner + k)] * bv[static_cast<std::size_t>(k * n + j)];
+          sum[static_cast<std::size_t>(i * n + j)] += term;
+          size[static_cast<std::size_t>(i * n + j)] += std::fabs(term);
+        }
+  }
+};
+
+/// Numbers of any sign whose sizes are spread over powers of two.
+Tensor spread_over(double low, double high, const Shape& shape, std::uint64_t seed) {
+  const std::vector<double> powers = values(random_in(low, high, shape, DType::float64, seed));
+  std::vector<double> numbers = values(random_in(-1, 1, shape, DType::float64, seed + 1));
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] *= std::exp2(powers[i]);
+  return from_doubles(numbers, shape, DType::float32);
+}
+
+/// A float32 has 24 bits.
+constexpr double kUnit = 0x1p-24;
+
+/// In the layouts that products of tensors and their gradients come with.
+template <class Check>
+void in_all_layouts(const Tensor& a, const Tensor& b, Check check) {
+  for (const bool turn_a : {false, true})
+    for (const bool turn_b : {false, true}) {
+      INFO((turn_a ? "a turned " : "") << (turn_b ? "b turned" : ""));
+      check(turn_a ? transpose(transpose(a).copy()) : a, turn_b ? transpose(transpose(b).copy()) : b);
+    }
+}
+
+/// Values of a product with one thread, which those of several threads must be bit for bit.
+std::vector<double> product_of(const Tensor& a, const Tensor& b) {
+  std::vector<double> result;
+  for (const int count : {1, 2, 3, 7}) {
+    const ThreadCount threads_for_now(count);
+    const std::vector<double> product = values(matmul(a, b));
+    if (count == 1) result = product;
+    else CHECK(same_bits(product, result));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("float32 products are as exact as sums of rounded products", "[linalg][threads]") {
+  const std::int64_t sizes[][3] = {{128, 128, 128}, {64, 640, 256}, {640, 256, 64},  {400, 65, 200}, {33, 1600, 290},
+                                   {290, 800, 33},  {130, 97, 530}, {2100, 70, 300}, {49, 777, 81},  {81, 33, 333}};
+  for (const auto& [m, k, n] : sizes) {
+    const Tensor a = spread_over(-6, 0, {m, k}, 11), b = spread_over(-6, 0, {k, n}, 13);
+    const Sums expected(a, b);
+    INFO(m << " x " << k << " x " << n);
+    in_all_layouts(a, b, [&](const Tensor& left, const Tensor& right) {
+      const std::vector<double> product = product_of(left, right);
+      double most = 0, squares = 0;
+      for (std::size_t i = 0; i < product.size(); ++i) {
+        const double error = std::fabs(product[i] - expected.sum[i]) / expected.size[i];
+        most = std::max(most, error), squares += error * error;
+      }
+      CHECK(most < 16 * kUnit);
+      CHECK(std::sqrt(squares / static_cast<double>(product.size())) < kUnit);
+    });
+  }
+}
+
+TEST_CASE("float32 products of integers are exact while they are below 2^24", "[linalg]") {
+  const Tensor a = floor(random_in(-250, 250, {90, 200}, DType::float32, 15)),
+               b = floor(random_in(-250, 250, {200, 110}, DType::float32, 16));
+  CHECK(same_bits(product_of(a, b), Sums(a, b).sum));
+  const Tensor large = floor(random_in(-16'000'000, 16'000'000, {64, 96}, DType::float32, 17));
+  CHECK(same_bits(product_of(large, eye(96, 96, {DType::float32})), values(large)));
+}
+
+TEST_CASE("NaN and infinities reach those sums of a float32 product that they are part of", "[linalg][threads]") {
+  constexpr std::int64_t kSize = 200;
+  const Tensor plain = random_in(0.5, 1, {kSize, kSize}, DType::float32, 18);
+  const auto at = [&](std::int64_t i, std::int64_t j, double value) {
+    std::vector<double> changed = values(plain);
+    changed[static_cast<std::size_t>(i * kSize + j)] = value;
+    return from_doubles(changed, {kSize, kSize}, DType::float32);
+  };
+  const std::vector<double> usual = Sums(plain, plain).sum, numbers = values(plain);
+  for (const double value : {kNaN, kInfinity, -kInfinity, 3.4e38})
+    for (const std::int64_t place : {std::int64_t{0}, std::int64_t{77}, kSize - 1})
+      for (const bool left : {true, false})
+        in_all_layouts(left ? at(place, 5, value) : plain, left ? plain : at(5, place, value),
+                       [&](const Tensor& a, const Tensor& b) {
+                         INFO(value << " at " << place << (left ? ", left" : ", right"));
+                         const std::vector<double> product = product_of(a, b);
+                         std::int64_t wrong = 0;
+                         for (std::int64_t i = 0; i < kSize; ++i)
+                           for (std::int64_t j = 0; j < kSize; ++j) {
+                             const double is = product[static_cast<std::size_t>(i * kSize + j)];
+                             const double was = usual[static_cast<std::size_t>(i * kSize + j)];
+                             const double partner =
+                                 numbers[static_cast<std::size_t>(left ? 5 * kSize + j : i * kSize + 5)];
+                             if ((left ? i : j) != place) wrong += !(std::fabs(is - was) <= 1e-5 * was);
+                             else if (std::isnan(value)) wrong += !std::isnan(is);
+                             else if (std::isinf(value)) wrong += is != value;
+                             else wrong += !(std::fabs(is - value * partner) <= 1e-5 * value);
+                           }
+                         CHECK(wrong == 0);
+                       });
+}
+
+TEST_CASE("float32 products of very large and very small numbers keep their digits", "[linalg]") {
+  constexpr std::int64_t kSize = 160;
+  const Tensor usual = spread_over(-3, 0, {kSize, kSize}, 19);
+  struct Range {
+    double low, high;
+  };
+  for (const auto& [low, high] : {Range{-125, -115}, Range{-105, -95}, Range{-90, -80}, Range{-60, 40}, Range{100, 119},
+                                  Range{110, 120}, Range{-120, 118}}) {
+    const Tensor odd = spread_over(low, high, {kSize, kSize}, 21);
+    INFO("2^" << low << " to 2^" << high);
+    const auto check = [&](const Tensor& a, const Tensor& b) {
+      const Sums expected(a, b);
+      const std::vector<double> product = product_of(a, b);
+      double most = 0;
+      for (std::size_t i = 0; i < product.size(); ++i)
+        most = std::max(most, (std::fabs(product[i] - expected.sum[i]) - 0x1p-126) / expected.size[i]);
+      CHECK(most < 16 * kUnit);
+    };
+    in_all_layouts(odd, usual, check);
+    in_all_layouts(usual, odd, check);
+    // rows and columns of sizes of their own
+    const Tensor rows = exp2(random_in(low, high, {kSize, 1}, DType::float32, 23));
+    in_all_layouts(usual * rows, usual, check);
+    in_all_layouts(usual, usual * transpose(rows), check);
+  }
+}
