@@ -99,37 +99,47 @@ void split_columns(const TileColumns& s) {
   for (std::int64_t j = 0; j < halves; ++j) s.good[j / 2] = (j % 2 == 0 || s.good[j / 2]) && beyond(most[j]) == 0;
 }
 
-/// Sums of R x C tiles in tiles 0 to 3, with 4 and 5 of the left operand and 6 and 7 of the right one. A tile is loaded
-/// while those that need another are multiplied.
+/// Sums of R x C tiles in tiles 0 to 3, with 4 and 5 of the left operand and 6 and 7 of the right one.
 template <int R, int C> struct Sums {
-  static void load_left(const std::uint8_t* a) {
-    _tile_loadd(4, a, kLine);
+  static void left0(const std::uint8_t* a) { _tile_loadd(4, a, kLine); }
+  static void left1(const std::uint8_t* a) {
     if constexpr (R == 2) _tile_loadd(5, a + kTile, kLine);
   }
-  static void add_left(const std::uint8_t* a) {
-    _tile_loadd(4, a, kLine);
-    _tile_dpbf16ps(0, 4, 6);
-    if constexpr (C == 2) _tile_dpbf16ps(1, 4, 7);
-    if constexpr (R == 2) {
-      _tile_loadd(5, a + kTile, kLine);
-      _tile_dpbf16ps(2, 5, 6);
-      if constexpr (C == 2) _tile_dpbf16ps(3, 5, 7);
-    }
+  static void right0(const std::uint8_t* b) { _tile_loadd(6, b, kLine); }
+  static void right1(const std::uint8_t* b) {
+    if constexpr (C == 2) _tile_loadd(7, b + kTile, kLine);
   }
-  static void add_right(const std::uint8_t* b) {
-    _tile_loadd(6, b, kLine);
-    _tile_dpbf16ps(0, 4, 6);
+  static void add00() { _tile_dpbf16ps(0, 4, 6); }
+  static void add01() {
+    if constexpr (C == 2) _tile_dpbf16ps(1, 4, 7);
+  }
+  static void add10() {
     if constexpr (R == 2) _tile_dpbf16ps(2, 5, 6);
-    if constexpr (C == 2) {
-      _tile_loadd(7, b + kTile, kLine);
-      _tile_dpbf16ps(1, 4, 7);
-      if constexpr (R == 2) _tile_dpbf16ps(3, 5, 7);
-    }
+  }
+  static void add11() {
+    if constexpr (R * C == 4) _tile_dpbf16ps(3, 5, 7);
   }
   /// The left operand comes from farther away than the right one.
   static void fetch_left(const std::uint8_t* a) {
     if constexpr (C == 2)
       for (std::int64_t line = 0; line < R * kTile; line += kLine) fetch(a + line);
+  }
+
+  /// Adds the products of a step; the middle pieces are loaded, and in the end those of the next step are. A tile is
+  /// loaded as soon as its last value is used, and used as late as can be.
+  static void add_step(const std::uint8_t* a, const std::uint8_t* b, const std::uint8_t* next_a,
+                       const std::uint8_t* next_b) {
+    constexpr std::int64_t kHigh = 0, kMiddle = kPiece, kLow = 2 * kPiece;
+    fetch_left(next_a + kHigh);
+    add00(), add01(), left0(a + kHigh), add10(), add11(), left1(a + kHigh);  // middle times middle
+    add00(), add10(), right0(b + kLow), add01(), add11(), right1(b + kLow);  // high times middle
+    fetch_left(next_a + kMiddle);
+    add00(), add10(), right0(b + kHigh), add01(), add11(), right1(b + kHigh);    // high times low
+    add00(), add10(), add01(), left0(a + kMiddle), add11(), left1(a + kMiddle);  // high times high
+    fetch_left(next_a + kLow);
+    add00(), add01(), left0(a + kLow), add10(), add11(), left1(a + kLow);          // middle times high
+    add00(), add01(), left0(next_a + kMiddle), add10(), right0(next_b + kMiddle);  // low times high
+    add11(), left1(next_a + kMiddle), right1(next_b + kMiddle);
   }
 
   static void zero() {
@@ -150,17 +160,11 @@ template <int R, int C> struct Sums {
     reach_memory();
     zero();
     const std::uint8_t *a = s.left, *b = s.right;
-    for (std::int64_t step = 0; step < s.steps; ++step, a += kTileStep, b += kTileStep) {
-      fetch_left(a + kTileStep);
-      load_left(a);
-      add_right(b + 2 * kPiece);  // high times low
-      add_right(b + kPiece);      // high times middle
-      fetch_left(a + kTileStep + kPiece);
-      add_left(a + kPiece);  // middle times middle
-      add_right(b);          // middle times high
-      fetch_left(a + kTileStep + 2 * kPiece);
-      add_left(a);               // high times high
-      add_left(a + 2 * kPiece);  // low times high
+    left0(a + kPiece), left1(a + kPiece), right0(b + kPiece), right1(b + kPiece);
+    for (std::int64_t left = s.steps; left > 0; --left) {
+      const std::int64_t next = left > 1 ? kTileStep : 0;
+      add_step(a, b, a + next, b + next);
+      a += next, b += next;
     }
     store(c, c_row * 4);
     reach_memory();
