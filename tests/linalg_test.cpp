@@ -87,20 +87,23 @@ TEST_CASE("matmul broadcasts leading axes", "[linalg]") {
 }
 
 TEST_CASE("matmul of few and of many matrices gives each its own product, for any number of threads", "[linalg]") {
-  const std::int64_t sizes[][4] = {
-      {3, 64, 64, 64}, {2, 150, 170, 160}, {300, 8, 8, 8}, {64, 32, 32, 32}, {5, 1, 90, 1}};
+  const std::int64_t sizes[][4] = {{3, 64, 64, 64},  {2, 150, 170, 160}, {300, 8, 8, 8},
+                                   {64, 32, 32, 32}, {5, 1, 90, 1},      {2, 512, 512, 385}};
   for (const auto& [batch, m, k, n] : sizes) {
     const Tensor a = random_in(-1, 1, {batch, m, k}, DType::float32, 98);
     const Tensor b = random_in(-1, 1, {batch, k, n}, DType::float32, 99);
-    const Tensor product = matmul(a, b), turned = matmul(a, transpose(transpose(b, 1, 2).copy(), 1, 2));
+    const Tensor turned_a = transpose(transpose(a, 1, 2).copy(), 1, 2),
+                 turned_b = transpose(transpose(b, 1, 2).copy(), 1, 2);
+    const Tensor product = matmul(a, b), turned = matmul(a, turned_b), both = matmul(turned_a, turned_b);
     INFO(batch << " of " << m << " x " << k << " x " << n);
     for (const std::int64_t i : {std::int64_t{0}, batch / 2, batch - 1}) {
       CHECK(close(product[i], by_definition(a[i], b[i]), tolerance::product32));
       CHECK(close(turned[i], by_definition(a[i], b[i]), tolerance::product32));
     }
-    for (const int count : {1, 2, 7}) {
+    for (const int count : {1, 2, 3, 7}) {
       const ThreadCount threads_for_now(count);
       CHECK(same_bits(values(matmul(a, b)), values(product)));
+      CHECK(same_bits(values(matmul(turned_a, turned_b)), values(both)));
     }
   }
 }

@@ -10,12 +10,12 @@ namespace capstan::base {
 
 bool may_use_tiles() noexcept {
 #if CAPSTAN_SIMD_X86 && defined(__linux__)
-  constexpr unsigned kNumbers = 1u << 22, kTiles = 1u << 24, kExtendedState = 1u << 27;
+  constexpr unsigned kBfloat16 = 1u << 22, kTiles = 1u << 24, kExtendedState = 1u << 27;
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  unsigned a = 0, b = 0, features = 0, state = 0;
-  if (__get_cpuid(1, &a, &b, &state, &features) == 0 || (state & kExtendedState) == 0) return false;
-  if (__get_cpuid_count(7, 0, &a, &b, &state, &features) == 0) return false;
-  if ((features & kNumbers) == 0 || (features & kTiles) == 0) return false;
+  unsigned unused = 0, features = 0;
+  if (__get_cpuid(1, &unused, &unused, &features, &unused) == 0 || (features & kExtendedState) == 0) return false;
+  if (__get_cpuid_count(7, 0, &unused, &unused, &unused, &features) == 0) return false;
+  if ((features & kBfloat16) == 0 || (features & kTiles) == 0) return false;
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 #else
   return false;

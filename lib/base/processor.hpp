@@ -4,7 +4,8 @@
 namespace capstan::base {
 
 /// Whether instructions for tiles of bfloat16 (AMX-TILE, AMX-BF16) may run: the processor has them, and Linux lends
-/// this program the memory that they take of every thread. Asks each time.
+/// this program the memory that they take of every thread. Asks each time. Once it has been lent, signal stacks of
+/// less than about 12 KiB, which could not hold it, are refused to the program; where one is in use, nothing is lent.
 bool may_use_tiles() noexcept;
 
 }  // namespace capstan::base

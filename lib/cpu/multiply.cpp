@@ -136,9 +136,12 @@ void multiply_in_strips(const Product<T>& x) {
 }
 
 /// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.
+/// Not where columns would then be dot products, which they are not for those who multiply within their own memory.
 template <class T>
 bool wants_rows(const Product<T>& x) {
-  if (x.a.column == 1 || x.k < kManyTerms || x.m * x.n * x.k < kManyMultiplications) return false;
+  if (x.a.column == 1 || dotted_columns(x.b, x.n, x.k) > 0 || x.k < kManyTerms ||
+      x.m * x.n * x.k < kManyMultiplications)
+    return false;
   const bool same_set = x.a.column * static_cast<std::int64_t>(sizeof(T)) % kSetBytes == 0;
   return x.n >= (same_set ? kColumnsOfSet : kManyColumns);
 }
@@ -214,10 +217,9 @@ void pack(const Matrix<const T>& b, std::int64_t k, std::int64_t n, T* out) {
 
 template <class T>
 std::int64_t product_room(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const std::int64_t packed = k == 0 ? 0 : packed_room<T>(n, k);
   if constexpr (std::is_same_v<T, float>)
-    if (suits_tiles(m, n, k)) return std::max(packed, tile_room(m, n, k));
-  return packed;
+    if (suits_tiles(m, n, k)) return tile_room(m, n, k);
+  return k == 0 ? 0 : packed_room<T>(n, k);
 }
 
 template <class T>

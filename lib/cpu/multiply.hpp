@@ -12,7 +12,8 @@ struct Matrix {
   std::int64_t row, column;
 };
 
-/// Sums are made of blocks of so many terms: with few roundings one after the other, and of what the caches hold.
+/// Sums are made of blocks of so many terms, on tiles of half as many more: with few roundings one after the other, and
+/// of what the caches hold.
 inline constexpr std::int64_t kSumBlock = 512;
 
 /// What a product is added to: zeros; what c holds; or a row, which is the same for all rows of c.

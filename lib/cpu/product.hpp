@@ -65,7 +65,8 @@ struct Cut {
   }
 };
 
-/// All of a product by one thread, which packs the right operand block by block: in block_terms(k) rows of up to n.
+/// All of a product by one thread, which packs the right operand block by block, in n * min(k, kSumBlock) elements at
+/// most.
 template <class T>
 void multiply_packed(const Product<T>& whole, T* packed);
 

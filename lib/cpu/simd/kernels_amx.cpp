@@ -44,8 +44,8 @@ struct Pairs {
 
 /// Lanes in which the largest value of a row or column, as Pairs::most has it, is neither zero nor in range.
 __mmask16 beyond(__m512i most) {
-  const __m512i below = _mm512_set1_epi32(static_cast<int>((127u - 100) << 24)),
-                above = _mm512_set1_epi32(static_cast<int>(254u << 24));
+  const __m512i below = _mm512_set1_epi32(static_cast<int>((127u - 50) << 24)),
+                above = _mm512_set1_epi32(static_cast<int>((127u + 59) << 24));
   return _mm512_cmpge_epu32_mask(most, above) |
          (_mm512_test_epi32_mask(most, most) & _mm512_cmplt_epu32_mask(most, below));
 }

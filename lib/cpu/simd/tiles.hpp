@@ -37,8 +37,9 @@ struct TileSums {
 
 struct TileKernels {
   /// Splits x [rows, terms] or [terms, columns], whose rows are `row` apart; terms up to a multiple of kTileBlock are
-  /// zeros. Pieces will not do, and are of no use, where some row (column) has NaN, infinities or values from 2^127 on,
-  /// or its largest is below 2^-100, but not zero: there bfloat16 would lose digits, for tiles take small ones for 0.
+  /// zeros. Pieces will not do, and are of no use, where the largest of some row (column) is infinite or NaN, 2^59 or
+  /// more, or below 2^-50 but not zero: products of two pieces must neither overflow, when that of the two numbers does
+  /// not, nor be so small that tiles take what counts for 0.
   bool (*split_rows)(const float* x, std::int64_t row, std::int64_t rows, std::int64_t terms, std::uint8_t* to);
   void (*split_columns)(const TileColumns& c);
   /// Around all sums of a thread.
