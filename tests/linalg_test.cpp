@@ -108,6 +108,30 @@ TEST_CASE("matmul of few and of many matrices gives each its own product, for an
   }
 }
 
+TEST_CASE("a left operand that is turned gives the same bits alone and in a batch, whole and in parts",
+          "[linalg][threads]") {
+  const std::int64_t sizes[][3] = {{1024, 1537, 128}, {512, 3070, 384}, {2500, 600, 386}};
+  for (const DType type : {DType::float32, DType::float64})
+    for (const auto& [m, k, n] : sizes) {
+      const Tensor a = transpose(random_in(-1, 1, {2, k, m}, type, 107), 1, 2),
+                   b = random_in(-1, 1, {2, k, n}, type, 108);
+      const Tensor turned = transpose(transpose(b, 1, 2).copy(), 1, 2);
+      const Tensor expected = matmul(a.to(DType::float64).copy(), b.to(DType::float64));
+      for (const Tensor& right : {b, turned}) {
+        INFO(m << " x " << k << " x " << n << " " << name(type) << (right.is_contiguous() ? "" : ", b turned"));
+        std::vector<double> product;
+        for (const int count : {1, 2, 3, 7}) {
+          const ThreadCount threads_for_now(count);
+          const Tensor batch = matmul(a, right);
+          if (count == 1) product = values(batch);
+          else CHECK(same_bits(values(batch), product));
+          for (const std::int64_t i : {0, 1}) CHECK(same_bits(values(matmul(a[i], right[i])), values(batch[i])));
+        }
+        CHECK(close(matmul(a, right), expected, allowed(type)));
+      }
+    }
+}
+
 TEST_CASE("products at the edges of tiles and blocks are plain sums, in the same bits for any number of threads",
           "[linalg][threads]") {
   const std::int64_t sizes[][3] = {// rows, terms and columns: the right operand as it stands

@@ -68,8 +68,10 @@ std::vector<Use> uses() {
   return {
       {"layer_norm, many rows", layer, {{1500, 70}, {70}, {70}}},
       {"layer_norm, few rows", layer, {{7, 20000}, {20000}, {20000}}},
+      {"layer_norm, wide rows", layer, {{100, 1100}, {1100}, {1100}}},
       {"layer_norm, x alone", [](const Tensors& in) { return layer_norm(in[0]); }, {{300, 500}}},
       {"layer_norm, a weight alone", [](const Tensors& in) { return layer_norm(in[0], 1, in[1]); }, {{90, 33}, {33}}},
+      {"layer_norm, a bias alone", [](const Tensors& in) { return layer_norm(in[0], 1, {}, in[1]); }, {{90, 33}, {33}}},
       {"rms_norm", rms, {{700, 129}, {129}}},
       {"batch_norm_training, planes", batch, {{9, 20, 31, 33}, {20}, {20}}},
       {"batch_norm_training, small planes", batch, {{700, 12, 3, 5}, {12}, {12}}},
@@ -144,6 +146,24 @@ TEST_CASE("rows that hold NaN or infinity become NaN, and others stay what they 
   const Tensor y = layer_norm(x);
   CHECK(all_of(isnan(y.index({range(0, 2)}))).item<bool>());
   CHECK(close(y[2], standardized(x[2], -1, 1e-5), tolerance::roundings64));
+}
+
+TEST_CASE("gradients of rows beside those that hold NaN or infinity stay what they are", "[nn][gradient]") {
+  const auto gradient = [](const Tensor& x) {
+    return with_gradients([](const Tensors& in) { return layer_norm(in[0]); }, {x})[0];
+  };
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    Tensor x = random({41, 70}, 437, dtype);
+    const Tensor before = gradient(x.copy());
+    const std::int64_t rows[] = {1, 6, 11, 40};
+    for (const std::int64_t row : rows) x.set(row == 6 ? kInfinity : kNaN, row, row);
+    const Tensor after = gradient(x);
+    for (std::int64_t i = 0; i < x.size(0); ++i) {
+      INFO("row " << i << " of " << name(dtype));
+      if (std::find(std::begin(rows), std::end(rows), i) != std::end(rows)) CHECK(all_of(isnan(after[i])).item<bool>());
+      else CHECK(same_bits(values(after[i]), values(before[i])));
+    }
+  }
 }
 
 // --- channels --------------------------------------------------------------------------------------------------

@@ -73,12 +73,6 @@ void multiply_long(const Product<T>& x) {
   });
 }
 
-/// The terms of a block.
-std::int64_t block_terms(std::int64_t k) {
-  const std::int64_t blocks = (k + kSumBlock - 1) / kSumBlock;
-  return (k + blocks - 1) / blocks;
-}
-
 /// The elements that a thread packs at once.
 template <class T>
 std::int64_t packed_room(std::int64_t n, std::int64_t k) {
@@ -87,8 +81,7 @@ std::int64_t packed_room(std::int64_t n, std::int64_t k) {
 
 /// All of a product whose columns are dot products.
 template <class T>
-void add_dots(const Product<T>& x) {
-  const std::int64_t terms = block_terms(x.k);
+void add_dots(const Product<T>& x, std::int64_t terms) {
   for (std::int64_t p = 0; p < x.k; p += terms) {
     const Start<T> start = x.start_at(p);
     simd().of<T>().dot_columns({x.a.data + p, x.a.row, 1, x.b.data + p, x.b.column, x.c, x.c_row, x.m, x.n,
@@ -122,18 +115,25 @@ void multiply_with(const Product<T>& x, Large large) {
   else large(x);
 }
 
-/// Columns among the threads, each of which packs its own; or rows, where columns are few.
+/// Columns among the threads, each of which packs its own; or rows, where columns are few. A part of the product is
+/// made in the blocks of terms, and in no more memory than the whole.
 template <class T>
-void multiply_in_strips(const Product<T>& x) {
-  const std::int64_t width = simd().of<T>().panel;
-  const bool by_columns = x.n >= 2 * width * threads() || x.m <= 2 * kRows;
-  const Cut cut = by_columns ? cut_columns(x) : Cut(x, x.m, kRows);
-  const std::int64_t room = packed_room<T>(x.n, x.k);
-  core::Scratch<T> packed(cut.parts * room, Where::current());
-  cut.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
-    multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), packed.data() + part * room);
-  });
-}
+struct Strips {
+  std::int64_t terms, room, parts;
+  bool by_columns;
+
+  explicit Strips(const Product<T>& x) : terms(block_terms(x.k)), room(packed_room<T>(x.n, x.k)) {
+    by_columns = x.n >= 2 * simd().of<T>().panel * threads() || x.m <= 2 * kRows;
+    parts = cut(x).parts;
+  }
+  Cut cut(const Product<T>& x) const { return by_columns ? cut_columns(x) : Cut(x, x.m, kRows); }
+  std::int64_t elements() const { return parts * room; }
+  void multiply(const Product<T>& x, T* packed) const {
+    cut(x).run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+      multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), terms, packed + part * room);
+    });
+  }
+};
 
 /// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.
 /// Not where columns would then be dot products, which they are not for those who multiply within their own memory.
@@ -148,20 +148,26 @@ bool wants_rows(const Product<T>& x) {
 
 template <class T>
 void multiply_large(const Product<T>& x) {
-  if (!wants_rows(x)) return multiply_in_strips(x);
-  const std::int64_t terms = block_terms(x.k), most = std::max(kLeftAtOnce / (x.m * terms), std::int64_t{1}) * terms;
-  core::Scratch<T> rows(x.m * std::min(most, x.k), Where::current());
-  for (std::int64_t p = 0; p < x.k; p += most) multiply_in_strips(in_rows(terms_of(x, p, p + most), rows.data()));
+  const Strips<T> strips(x);
+  core::Scratch<T> packed(strips.elements(), Where::current());
+  if (!wants_rows(x)) return strips.multiply(x, packed.data());
+  const std::int64_t parts = ceil_div(x.m * strips.terms, kLeftAtOnce);
+  const std::int64_t m = std::min(ceil_div(ceil_div(x.m, parts), kRows) * kRows, x.m);
+  const std::int64_t k = std::min(std::max(kLeftAtOnce / (m * strips.terms), std::int64_t{1}) * strips.terms, x.k);
+  core::Scratch<T> rows(m * k, Where::current());
+  for (std::int64_t row = 0; row < x.m; row += m)
+    for (std::int64_t p = 0; p < x.k; p += k)
+      strips.multiply(in_rows(rows_of(terms_of(x, p, p + k), row, row + m), rows.data()), packed.data());
 }
 
 }  // namespace
 
 template <class T>
-void multiply_packed(const Product<T>& whole, T* packed) {
+void multiply_packed(const Product<T>& whole, std::int64_t terms, T* packed) {
   const std::int64_t dotted = whole.a.column == 1 ? dotted_columns(whole.b, whole.n, whole.k) : 0;
-  if (dotted > 0) add_dots(columns_of(whole, whole.n - dotted, whole.n));
+  if (dotted > 0) add_dots(columns_of(whole, whole.n - dotted, whole.n), terms);
   const Product<T> x = columns_of(whole, 0, whole.n - dotted);
-  const std::int64_t width = simd().of<T>().panel, terms = block_terms(x.k);
+  const std::int64_t width = simd().of<T>().panel;
   const std::int64_t rows = kBlockValues / terms / kRows * kRows;
   const bool far = x.m * x.n * static_cast<std::int64_t>(sizeof(T)) >= kFar;
   for (std::int64_t column = 0; column < x.n; column += kStrips * width) {
@@ -237,13 +243,13 @@ void multiply_within(T* room, const Matrix<const T>& a, const Matrix<const T>& b
   const Product<T> whole{a, b, c, c_row, m, n, k, start};
   if constexpr (std::is_same_v<T, float>)
     if (suits_tiles(m, n, k)) return multiply_on_tiles_within(room, whole);
-  multiply_with(whole, [room](const Product<T>& x) { multiply_packed(x, room); });
+  multiply_with(whole, [room](const Product<T>& x) { multiply_packed(x, block_terms(x.k), room); });
 }
 
 #define CAPSTAN_INSTANTIATE(T)                                                                                         \
   template std::int64_t dotted_columns(const Matrix<const T>&, std::int64_t, std::int64_t);                            \
   template void pack(const Matrix<const T>&, std::int64_t, std::int64_t, T*);                                          \
-  template void multiply_packed(const Product<T>&, T*);                                                                \
+  template void multiply_packed(const Product<T>&, std::int64_t, T*);                                                  \
   template std::int64_t product_room<T>(std::int64_t, std::int64_t, std::int64_t);                                     \
   template void multiply(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, std::int64_t, \
                          std::int64_t, const Start<T>&);                                                               \

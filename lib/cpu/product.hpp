@@ -5,8 +5,13 @@
 
 namespace capstan::on_cpu {
 
-/// Values of a left operand that are copied at a time, in an order that suits.
+/// Values of a left operand that are copied at a time, or a few rows more, in an order that suits.
 inline constexpr std::int64_t kLeftAtOnce = 1 << 20;
+
+constexpr std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
+
+/// The terms of a block where sums are made without tiles.
+constexpr std::int64_t block_terms(std::int64_t k) { return ceil_div(k, ceil_div(k, kSumBlock)); }
 
 /// A product, or a part of one.
 template <class T>
@@ -65,9 +70,9 @@ struct Cut {
   }
 };
 
-/// All of a product by one thread, which packs the right operand block by block, in n * min(k, kSumBlock) elements at
-/// most.
+/// All of a product by one thread, which packs the right operand in blocks of `terms` terms, kSumBlock at most: in
+/// n * terms elements at most.
 template <class T>
-void multiply_packed(const Product<T>& whole, T* packed);
+void multiply_packed(const Product<T>& whole, std::int64_t terms, T* packed);
 
 }  // namespace capstan::on_cpu

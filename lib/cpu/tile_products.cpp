@@ -16,8 +16,6 @@ constexpr double kTiles = 1.0 / 215, kPlain = 1.0 / 100, kSplit = 0.3;
 /// Steps of a block. The second-level cache holds so many of kTileStrips blocks of columns side by side.
 constexpr std::int64_t kSteps = 24;
 
-constexpr std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
-
 /// How a product is cut: terms into blocks, and the left operand into what is split at once. With few columns that is
 /// one block, which is used up while it is near.
 struct Blocks {
@@ -115,7 +113,7 @@ class Part {
         tile_kernels()->add({left_ + block * blocks_.bytes, right_ + strip * blocks_.bytes,
                              ceil_div(sums.k, kTileBlock), sums.c, sums.c_row, sums.m, sums.n, sums.start.accumulate,
                              sums.start.bias});
-      else multiply_packed(sums, lines_);
+      else multiply_packed(sums, block_terms(sums.k), lines_);
     }
   }
 

@@ -305,8 +305,8 @@ template <class T> void norm_gradients(const NormGradients<T>& g) {
         std::swap(totals, next);
       }
     }
-    for (; row < g.rows; ++row, totals += 3) {
-      const double* given = g.totals != nullptr ? g.totals + 3 * row : row < known ? totals : own;
+    for (const std::int64_t first = row; row < g.rows; ++row) {
+      const double* given = g.totals != nullptr ? g.totals + 3 * row : row < known ? totals + 3 * (row - first) : own;
       if (given == own) norm_gradient_rows<1, false, true>(g, sides, row, own, row, own);
       norm_gradient_rows<1, true, false>(g, sides, row, given, row, own);
     }
