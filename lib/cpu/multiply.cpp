@@ -79,6 +79,14 @@ std::int64_t packed_room(std::int64_t n, std::int64_t k) {
   return block_terms(k) * std::min(kStrips * simd().of<T>().panel, n);
 }
 
+/// A row of a strip. Where strips are a cache line wide, a call would take longer than the copy.
+template <class T>
+void copy_to_strip(const T* from, std::int64_t columns, T* to) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  if (columns == kLine) std::copy_n(from, kLine, to);
+  else std::copy_n(from, columns, to);
+}
+
 /// All of a product whose columns are dot products.
 template <class T>
 void add_dots(const Product<T>& x, std::int64_t terms) {
@@ -181,7 +189,7 @@ void multiply_packed(const Product<T>& whole, std::int64_t terms, T* packed) {
       if (x.b.column == 1)  // a row of all strips lies in one piece
         for (std::int64_t row = 0; row < count; ++row)
           each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {
-            std::copy_n(x.b.data + (p + row) * x.b.row + j, columns, strip + row * columns);
+            copy_to_strip(x.b.data + (p + row) * x.b.row + j, columns, strip + row * columns);
           });
       else
         each_strip([&](std::int64_t j, std::int64_t columns, T* strip) {

@@ -32,6 +32,16 @@ CAPSTAN_INLINE Floats scaled(Floats x, Floats n) {
 #endif
 }
 
+/// 2^n for |n| < 127.
+CAPSTAN_INLINE Floats power_of_two(Floats n) {
+#if defined(__AVX512F__)
+  return scaled(Floats(1.0f), n);
+#else
+  const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
+  return Floats(Batch<float>(_mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23))));
+#endif
+}
+
 /// x, but no less than `low` and no more than `high`; NaN stays.
 CAPSTAN_INLINE Floats limited(Floats x, float low, float high) {
 #if defined(__AVX512F__)
@@ -66,6 +76,10 @@ template <int N> CAPSTAN_INLINE Many<N> scaled(Many<N> x, Many<N> n) {
   return for_registers_of(
       [](Floats a, Floats b) __attribute__((always_inline)) { return scaled(a, b); }, x, n);
 }
+template <int N> CAPSTAN_INLINE Many<N> power_of_two(Many<N> n) {
+  return for_registers_of(
+      [](Floats a) __attribute__((always_inline)) { return power_of_two(a); }, n);
+}
 template <int N> CAPSTAN_INLINE Many<N> limited(Many<N> x, float low, float high) {
   return for_registers_of(
       [=](Floats a) __attribute__((always_inline)) { return limited(a, low, high); }, x);
@@ -95,16 +109,38 @@ template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) {
   return {n, fma(square, fma(square, fma(square, V(0.00139261882752f), high), low), r)};
 }
 
-template <class V> CAPSTAN_INLINE V exp_of(V x) {
+/// For any x.
+template <class V> CAPSTAN_INLINE V exp_anywhere(V x) {
   const Exponential<V> e = exponential(limited(x, -104, 89));  // beyond, it is 0 or infinite
   return scaled(V(1.0f) + e.p, e.n);
 }
+
+#if defined(__AVX512F__)
+
+template <class V> CAPSTAN_INLINE V exp_of(V x) { return exp_anywhere(x); }
+
+#else
+
+[[gnu::noinline, gnu::cold]] Floats exp_of_any(Floats x) { return exp_anywhere(x); }
+template <int N> CAPSTAN_INLINE Many<N> exp_of_any(Many<N> x) {
+  return for_registers_of(
+      [](Floats a) __attribute__((always_inline)) { return exp_of_any(a); }, x);
+}
+/// 2^n and the product with it are one operation each where no limit is near.
+template <class V> CAPSTAN_INLINE V exp_of(V x) {
+  if (__builtin_expect(!within(x, 87), false)) return exp_of_any(x);
+  const Exponential<V> e = exponential(x);
+  return (V(1.0f) + e.p) * power_of_two(e.n);
+}
+
+#endif
+
 CAPSTAN_INLINE Floats exp(Floats x) { return exp_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> exp(Many<N> x) { return exp_of(x); }
 
 /// 1 / (1 + 2^n * (1 + p)) where 2^n + 1 is exact.
 template <class V> CAPSTAN_INLINE V reciprocal_of_one_more(Exponential<V> e) {
-  const V power = scaled(V(1.0f), e.n), below = fma(power, e.p, power + V(1.0f)), guess = rough_reciprocal(below);
+  const V power = power_of_two(e.n), below = fma(power, e.p, power + V(1.0f)), guess = rough_reciprocal(below);
   return fma(less_product(guess, below, V(1.0f)), guess, guess);
 }
 

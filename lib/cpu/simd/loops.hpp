@@ -28,6 +28,9 @@ template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
   return parts[0];
 }
 
+/// Whether register r of several in a row is the first of its cache line.
+template <class T> constexpr bool begins_line(int r) { return r * static_cast<int>(sizeof(Lanes<T>)) % 64 == 0; }
+
 // Blocks of 32 values a lane in eight registers, the blocks in double.
 template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) {
   using L = Lanes<T>;
@@ -42,7 +45,7 @@ template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) 
     std::int64_t i = begin;
     for (; i + kRegisters * L::size <= end; i += kRegisters * L::size)
       for (int r = 0; r < kRegisters; ++r) {
-        __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
+        if (begins_line<T>(r)) __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
         parts[r] = parts[r] + L::load(x + i + r * L::size);
       }
     for (; i + L::size <= end; i += L::size) parts[0] = parts[0] + L::load(x + i);
@@ -70,7 +73,7 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   std::int64_t i = 0;
   for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
     for (int r = 0; r < kRegisters; ++r) {
-      __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
+      if (begins_line<T>(r)) __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
       best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
     }
   for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
@@ -362,8 +365,19 @@ CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, floa
 template <class T> void transpose_tile(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
 #if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
-    for (int i = 0; i < 16; i += 8)
-      for (int j = 0; j < 16; j += 8) transpose_8x8(from + j * from_row + i, from_row, to + i * to_row + j, to_row);
+    const auto turn = [&](float* out, std::int64_t out_row) __attribute__((always_inline)) {
+      for (int i = 0; i < 16; i += 8)
+        for (int j = 0; j < 16; j += 8)
+          transpose_8x8(from + j * from_row + i, from_row, out + i * out_row + j, out_row);
+    };
+#if defined(__AVX512F__)
+    turn(to, to_row);
+#else  // cache lines are written whole: where rows are 4 KiB apart, a first half would have gone before the second
+    alignas(32) float tile[16][16];
+    turn(tile[0], 16);
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; j += 8) _mm256_storeu_ps(to + i * to_row + j, _mm256_load_ps(tile[i] + j));
+#endif
     return;
   }
 #endif
