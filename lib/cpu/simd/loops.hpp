@@ -91,15 +91,25 @@ template <class Op, class T> T extreme(const T* x, std::int64_t count) {
   return result;
 }
 
-/// sums[j] += column j of Rows rows, one after the other, for whole registers of columns.
+/// sums[j] += column j of Rows rows, one after the other, for whole registers of columns. A cache line at a time: rows
+/// that are 4 KiB apart push each other out of the first-level cache.
 template <int Rows, class T>
 CAPSTAN_INLINE void add_some_rows(T* sums, const T* rows, std::int64_t row_step, std::int64_t count) {
   using L = Lanes<T>;
-  for (std::int64_t j = 0; j < count; j += L::size) {
-    L sum = L::load(sums + j);
-    for (int row = 0; row < Rows; ++row) sum = sum + L::load(rows + row * row_step + j);
-    sum.store(sums + j);
-  }
+  constexpr int kRegisters = sizeof(L) < 64 ? 64 / static_cast<int>(sizeof(L)) : 1;
+  std::int64_t j = 0;
+  const auto add = [&](auto registers) __attribute__((always_inline)) {
+    constexpr int kCount = decltype(registers)::value;
+    for (; j + kCount * L::size <= count; j += kCount * L::size) {
+      L part[kCount];
+      for (int r = 0; r < kCount; ++r) part[r] = L::load(sums + j + r * L::size);
+      for (int row = 0; row < Rows; ++row)
+        for (int r = 0; r < kCount; ++r) part[r] = part[r] + L::load(rows + row * row_step + j + r * L::size);
+      for (int r = 0; r < kCount; ++r) part[r].store(sums + j + r * L::size);
+    }
+  };
+  add(std::integral_constant<int, kRegisters>());
+  if constexpr (kRegisters > 1) add(std::integral_constant<int, 1>());
 }
 
 // Adds up to 128 rows, and that to the sums in double. Eight rows at a time, along up to 256 columns: processors fetch
