@@ -180,7 +180,7 @@ template <class T> void norm_rows(const NormRows<T>& r) {
 #if defined(__AVX512F__)
 constexpr int kGradientRows = 4;  // of 32 registers
 #else
-constexpr int kGradientRows = 2;  // of 16 registers
+constexpr int kGradientRows = 1;  // two would not fit 16 registers, nor their 13 rows of memory a set of the cache
 #endif
 
 /// What there may be beside rows. What there is not stands still: ones instead of weights, and a register's room for
