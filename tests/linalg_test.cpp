@@ -110,7 +110,7 @@ TEST_CASE("matmul of few and of many matrices gives each its own product, for an
 
 TEST_CASE("a left operand that is turned gives the same bits alone and in a batch, whole and in parts",
           "[linalg][threads]") {
-  const std::int64_t sizes[][3] = {{1024, 1537, 128}, {512, 3070, 384}, {2500, 600, 386}};
+  const std::int64_t sizes[][3] = {{1024, 1537, 128}, {2185, 512, 384}};
   for (const DType type : {DType::float32, DType::float64})
     for (const auto& [m, k, n] : sizes) {
       const Tensor a = transpose(random_in(-1, 1, {2, k, m}, type, 107), 1, 2),
@@ -120,7 +120,7 @@ TEST_CASE("a left operand that is turned gives the same bits alone and in a batc
       for (const Tensor& right : {b, turned}) {
         INFO(m << " x " << k << " x " << n << " " << name(type) << (right.is_contiguous() ? "" : ", b turned"));
         std::vector<double> product;
-        for (const int count : {1, 2, 3, 7}) {
+        for (const int count : {1, 3}) {
           const ThreadCount threads_for_now(count);
           const Tensor batch = matmul(a, right);
           if (count == 1) product = values(batch);

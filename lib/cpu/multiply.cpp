@@ -3,6 +3,8 @@
 // What is added in which order follows from the sizes alone: results do not depend on the number of threads.
 #include "lib/cpu/multiply.hpp"
 
+#include <cstring>
+
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/product.hpp"
 #include "lib/cpu/simd/kernels.hpp"
@@ -82,8 +84,8 @@ std::int64_t packed_room(std::int64_t n, std::int64_t k) {
 /// A row of a strip. Where strips are a cache line wide, a call would take longer than the copy.
 template <class T>
 void copy_to_strip(const T* from, std::int64_t columns, T* to) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
-  if (columns == kLine) std::copy_n(from, kLine, to);
+  constexpr std::int64_t kLine = 64;
+  if (columns * static_cast<std::int64_t>(sizeof(T)) == kLine) std::memcpy(to, from, kLine);
   else std::copy_n(from, columns, to);
 }
 
@@ -124,23 +126,29 @@ void multiply_with(const Product<T>& x, Large large) {
 }
 
 /// Columns among the threads, each of which packs its own; or rows, where columns are few. A part of the product is
-/// made in the blocks of terms, and in no more memory than the whole.
+/// made in the blocks of terms, by as many threads and in as much memory as the whole, or less.
 template <class T>
 struct Strips {
-  std::int64_t terms, room, parts;
+  std::int64_t terms, room;
   bool by_columns;
+  std::int64_t parts;
 
-  explicit Strips(const Product<T>& x) : terms(block_terms(x.k)), room(packed_room<T>(x.n, x.k)) {
-    by_columns = x.n >= 2 * simd().of<T>().panel * threads() || x.m <= 2 * kRows;
-    parts = cut(x).parts;
-  }
-  Cut cut(const Product<T>& x) const { return by_columns ? cut_columns(x) : Cut(x, x.m, kRows); }
+  explicit Strips(const Product<T>& x)
+      : terms(block_terms(x.k)),
+        room(packed_room<T>(x.n, x.k)),
+        by_columns(x.n >= 2 * simd().of<T>().panel * threads() || x.m <= 2 * kRows),
+        parts(cut(x).parts) {}
   std::int64_t elements() const { return parts * room; }
   void multiply(const Product<T>& x, T* packed) const {
-    cut(x).run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
+    Cut own = cut(x);
+    own.parts = std::min(own.parts, parts);  // somebody may have asked for more threads meanwhile
+    own.run([&](std::int64_t part, std::int64_t begin, std::int64_t end) {
       multiply_packed(by_columns ? columns_of(x, begin, end) : rows_of(x, begin, end), terms, packed + part * room);
     });
   }
+
+ private:
+  Cut cut(const Product<T>& x) const { return by_columns ? cut_columns(x) : Cut(x, x.m, kRows); }
 };
 
 /// Whether the left operand is put in rows: else each column of tiles touches a cache line for every six values of it.

@@ -1,8 +1,8 @@
 // exp, sigmoid and tanh of float32, of one register or of a group. Included by kernels_*.cpp behind group.hpp.
 //
 // They begin with e^x = 2^n * (1 + p), n a whole number and |p| < 0.42: p is a short polynomial in what the nearest
-// multiple of ln 2 leaves of x, and so right to 2^-25 of itself. Reciprocals are a guess and one step of Newton's. With
-// AVX-512, tanh looks up polynomials instead.
+// multiple of ln 2 leaves of x, and so right to 2^-25 of itself. With AVX-512 reciprocals are a guess and one step of
+// Newton's, and tanh looks up polynomials instead.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -32,7 +32,7 @@ CAPSTAN_INLINE Floats scaled(Floats x, Floats n) {
 #endif
 }
 
-/// 2^n for |n| < 127.
+/// 2^n for |n| < 127, beyond it anything.
 CAPSTAN_INLINE Floats power_of_two(Floats n) {
 #if defined(__AVX512F__)
   return scaled(Floats(1.0f), n);
@@ -121,11 +121,8 @@ template <class V> CAPSTAN_INLINE V exp_of(V x) { return exp_anywhere(x); }
 
 #else
 
-[[gnu::noinline, gnu::cold]] Floats exp_of_any(Floats x) { return exp_anywhere(x); }
-template <int N> CAPSTAN_INLINE Many<N> exp_of_any(Many<N> x) {
-  return for_registers_of(
-      [](Floats a) __attribute__((always_inline)) { return exp_of_any(a); }, x);
-}
+template <class V> [[gnu::noinline]] V exp_of_any(V x) { return exp_anywhere(x); }
+
 /// 2^n and the product with it are one operation each where no limit is near.
 template <class V> CAPSTAN_INLINE V exp_of(V x) {
   if (__builtin_expect(!within(x, 87), false)) return exp_of_any(x);
@@ -138,10 +135,20 @@ template <class V> CAPSTAN_INLINE V exp_of(V x) {
 CAPSTAN_INLINE Floats exp(Floats x) { return exp_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> exp(Many<N> x) { return exp_of(x); }
 
+/// 1/x, for 0.5 < x < 2^100. With AVX2 the guess is a quotient, which a step of Newton's would not bring any nearer.
+template <class V> CAPSTAN_INLINE V reciprocal(V x) {
+  const V guess = rough_reciprocal(x);
+#if defined(__AVX512F__)
+  return fma(less_product(guess, x, V(1.0f)), guess, guess);
+#else
+  return guess;
+#endif
+}
+
 /// 1 / (1 + 2^n * (1 + p)) where 2^n + 1 is exact.
 template <class V> CAPSTAN_INLINE V reciprocal_of_one_more(Exponential<V> e) {
-  const V power = power_of_two(e.n), below = fma(power, e.p, power + V(1.0f)), guess = rough_reciprocal(below);
-  return fma(less_product(guess, below, V(1.0f)), guess, guess);
+  const V power = power_of_two(e.n);
+  return reciprocal(fma(power, e.p, power + V(1.0f)));
 }
 
 constexpr float kNear = 16;  // as far as sigmoid's 2^n + 1 is exact

@@ -145,13 +145,12 @@ CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
 #endif
 
 #if !CAPSTAN_HAS_XSIMD || !defined(__AVX2__)
-/// Without masks lanes go one by one. Not inlined: this is code of much size and little use.
-template <class T> [[gnu::noinline]] Lanes<T> load_each(const T* p, std::int64_t count) {
-  T part[Lanes<T>::size] = {};
-  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
-  return Lanes<T>::load(part);
-}
+/// Without masks lanes go one by one. Not inlined where these kernels hardly ever run: it is code of much size.
+#if CAPSTAN_SIMD_X86
 template <class T> [[gnu::noinline]] void store_each(Lanes<T> x, T* p, std::int64_t count) {
+#else
+template <class T> CAPSTAN_INLINE void store_each(Lanes<T> x, T* p, std::int64_t count) {
+#endif
   T part[Lanes<T>::size];
   x.store(part);
   for (std::int64_t i = 0; i < count; ++i) p[i] = part[i];
@@ -168,7 +167,10 @@ template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t co
   if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, first_lanes(count))));
   else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, first_lanes(2 * count))));
 #else
-  return count == Lanes<T>::size ? Lanes<T>::load(p) : load_each(p, count);
+  if (count == Lanes<T>::size) return Lanes<T>::load(p);
+  T part[Lanes<T>::size] = {};
+  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return Lanes<T>::load(part);
 #endif
 }
 template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t count) {

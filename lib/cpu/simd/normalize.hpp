@@ -179,6 +179,8 @@ template <class T> void norm_rows(const NormRows<T>& r) {
 /// their stores wait less for those of dx.
 #if defined(__AVX512F__)
 constexpr int kGradientRows = 4;  // of 32 registers
+#elif defined(__aarch64__)
+constexpr int kGradientRows = 2;
 #else
 constexpr int kGradientRows = 1;  // two would not fit 16 registers, nor their 13 rows of memory a set of the cache
 #endif
@@ -371,7 +373,7 @@ void plane_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int6
 #if defined(__AVX512F__)
 constexpr int kStripLanes = 4;  // side by side: of 32 registers
 #else
-constexpr int kStripLanes = 2;    // of 16 registers
+constexpr int kStripLanes = 2;  // of 16 registers
 #endif
 constexpr std::int64_t kStripRows = 128;
 
