@@ -145,16 +145,23 @@ CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
 #endif
 
 #if !CAPSTAN_HAS_XSIMD || !defined(__AVX2__)
-/// Without masks lanes go one by one. Not inlined where these kernels hardly ever run: it is code of much size.
+// Without masks lanes go one by one. Not inlined where these kernels hardly ever run: it is code of much size.
 #if CAPSTAN_SIMD_X86
-template <class T> [[gnu::noinline]] void store_each(Lanes<T> x, T* p, std::int64_t count) {
+#define CAPSTAN_LANE_BY_LANE [[gnu::noinline]]
 #else
-template <class T> CAPSTAN_INLINE void store_each(Lanes<T> x, T* p, std::int64_t count) {
+#define CAPSTAN_LANE_BY_LANE CAPSTAN_INLINE
 #endif
+template <class T> CAPSTAN_LANE_BY_LANE Lanes<T> load_each(const T* p, std::int64_t count) {
+  T part[Lanes<T>::size] = {};
+  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
+  return Lanes<T>::load(part);
+}
+template <class T> CAPSTAN_LANE_BY_LANE void store_each(Lanes<T> x, T* p, std::int64_t count) {
   T part[Lanes<T>::size];
   x.store(part);
   for (std::int64_t i = 0; i < count; ++i) p[i] = part[i];
 }
+#undef CAPSTAN_LANE_BY_LANE
 #endif
 
 // The first `count` (1 .. size) lanes; the others are zero, and are not written.
@@ -167,10 +174,7 @@ template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t co
   if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, first_lanes(count))));
   else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, first_lanes(2 * count))));
 #else
-  if (count == Lanes<T>::size) return Lanes<T>::load(p);
-  T part[Lanes<T>::size] = {};
-  for (std::int64_t i = 0; i < count; ++i) part[i] = p[i];
-  return Lanes<T>::load(part);
+  return count == Lanes<T>::size ? Lanes<T>::load(p) : load_each(p, count);
 #endif
 }
 template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t count) {
