@@ -119,12 +119,15 @@ BadMatrix svd(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh)
   return bad;
 }
 
+// The lower triangle by rows is the upper one by columns. OpenBLAS's product with a lower one, in float32 on processors
+// that it does not know, multiplies by 0 what earlier calls have left in its memory, which makes NaN of what was not
+// finite. Vectors may have other signs than NumPy's, which takes the lower one.
 BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v) {
   if (w.numel() == 0) return {};
   const std::int64_t n = x.shape[x.rank() - 1];
   const int order = to_int(n);
   const char job = v != nullptr ? 'V' : 'N';
-  const Tensor vectors = lapack::by_columns(x, x.shape);
+  const Tensor vectors = lapack::by_rows(x);
   const Batch batch(w.numel() / n, (v != nullptr ? 2 : 1) * flops_of(n, n));
   Infos infos(batch.count);
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
@@ -138,7 +141,7 @@ BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v) {
     core::Scratch<int> integer_work(batch.parts * integers, Where::current());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *a = vectors.impl()->as<T>() + i * n * n, *values = w.as<T>() + i * n;
-      if (lapack::lower_finite(a, n)) {
+      if (lapack::upper_finite(a, n)) {
         infos[i] = lapack::syevd(job, order, a, values, &work[part * length], work_size, &integer_work[part * integers],
                                  asked_integers);
         return;

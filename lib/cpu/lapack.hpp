@@ -80,7 +80,7 @@ namespace capstan::on_cpu::lapack {
   }                                                                                                             \
   inline int syevd(char job, int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {                   \
     int info = 0;                                                                                               \
-    p##syevd_(&job, "L", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);                              \
+    p##syevd_(&job, "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);                              \
     return info;                                                                                                \
   }                                                                                                             \
   inline int gelsd(int m, int n, int k, T* a, T* b, int ldb, T* s, T rcond, int* rank, T* work, int lwork,      \
@@ -114,11 +114,17 @@ bool all_finite(const T* x, std::int64_t count) {
     if (!std::isfinite(x[i])) return false;
   return true;
 }
-/// The same of the lower triangle, by columns.
+/// The same of a triangle, by columns.
 template <class T>
 bool lower_finite(const T* x, std::int64_t n) {
   for (std::int64_t column = 0; column < n; ++column)
     if (!all_finite(x + column * n + column, n - column)) return false;
+  return true;
+}
+template <class T>
+bool upper_finite(const T* x, std::int64_t n) {
+  for (std::int64_t column = 0; column < n; ++column)
+    if (!all_finite(x + column * n, column + 1)) return false;
   return true;
 }
 template <class T>
@@ -155,6 +161,12 @@ inline Tensor by_columns(const TensorImpl& x, const Shape& like) {
   const Tensor result =
       core::make_workspace(matrices_of(like, 2, columns, rows), x.dtype, x.device(), Where::current());
   copy(*exchanged(x, rows, columns).impl(), *result.impl());
+  return result;
+}
+/// The matrices of x as they are, [batch..., rows, columns]: by columns, they are transposed.
+inline Tensor by_rows(const TensorImpl& x) {
+  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
+  copy(x, *result.impl());
   return result;
 }
 /// Back: `out` takes the first of the rows and columns.

@@ -100,13 +100,16 @@ int with_workspace(const Routine& routine) {
       return info;                                                                                                   \
     });                                                                                                              \
   }                                                                                                                  \
+  /* of the upper triangle: see eigh in lib/cpu/decompose.cpp */                                                     \
   inline int syevd(char job, char uplo, int n, T* a, int lda, T* w) {                                                \
     hold_to_one_thread();                                                                                            \
+    for (int i = 0; uplo == 'L' && i < n; ++i)                                                                       \
+      for (int j = 0; j < i; ++j) a[j + i * lda] = a[i + j * lda];                                                   \
     std::vector<int> integers(static_cast<std::size_t>(n) * 5 + 3);                                                  \
     const int count = static_cast<int>(integers.size());                                                             \
     return with_workspace<T>([&](T* work, int length) {                                                              \
       int info = 0;                                                                                                  \
-      p##syevd_(&job, &uplo, &n, a, &lda, w, work, &length, integers.data(), &count, &info, 1, 1);                   \
+      p##syevd_(&job, "U", &n, a, &lda, w, work, &length, integers.data(), &count, &info, 1, 1);                     \
       return info;                                                                                                   \
     });                                                                                                              \
   }
