@@ -10,7 +10,7 @@ inline constexpr std::int64_t kLeftAtOnce = 1 << 20;
 
 constexpr std::int64_t ceil_div(std::int64_t x, std::int64_t by) { return (x + by - 1) / by; }
 
-/// The terms of a block where sums are made without tiles.
+/// The terms of a block where sums of k > 0 terms are made without tiles.
 constexpr std::int64_t block_terms(std::int64_t k) { return ceil_div(k, ceil_div(k, kSumBlock)); }
 
 /// A product, or a part of one.
@@ -60,7 +60,8 @@ struct Cut {
       : unit(of),
         units((size + of - 1) / of),
         parts(std::clamp(x.m * x.n * x.k / kGrain, std::int64_t{1}, std::min(units, std::int64_t{threads()}))) {}
-  std::int64_t begin(std::int64_t part) const { return units * part / parts * unit; }
+  /// The caller, who begins before the others, takes what is left over.
+  std::int64_t begin(std::int64_t part) const { return ceil_div(units * part, parts) * unit; }
   /// Calls use(part, begin, end) for all parts.
   template <class Use>
   void run(Use use) const {

@@ -145,7 +145,7 @@ template <class V> CAPSTAN_INLINE V reciprocal(V x) {
 #endif
 }
 
-/// 1 / (1 + 2^n * (1 + p)) where 2^n + 1 is exact.
+/// 1 / (1 + 2^n * (1 + p)) where 2^n + 1 is exact, or so large that what it is rounded by does not show.
 template <class V> CAPSTAN_INLINE V reciprocal_of_one_more(Exponential<V> e) {
   const V power = power_of_two(e.n);
   return reciprocal(fma(power, e.p, power + V(1.0f)));

@@ -200,7 +200,7 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t
 #endif
 }
 
-/// The same, which asks first whether a mask is needed.
+/// The same for those who mostly have a whole register.
 template <class T> CAPSTAN_INLINE Lanes<T> load_lanes(const T* p, std::int64_t count) {
   return count == Lanes<T>::size ? Lanes<T>::load(p) : load_part(p, count);
 }
