@@ -140,17 +140,6 @@ if(TARGET capstan_io_jpeg)
   endif()
 endif()
 
-capstan_find_headers(capstan_xsimd XSIMD xsimd/config/xsimd_config.hpp)
-set(CAPSTAN_XSIMD OFF)
-if(CAPSTAN_SIMD AND capstan_xsimd_VERSION VERSION_GREATER_EQUAL 8)
-  set(CAPSTAN_XSIMD ON)
-endif()
-if(CAPSTAN_XSIMD OR NOT CAPSTAN_SIMD OR NOT capstan_xsimd_VERSION)
-  capstan_report(xsimd "${capstan_xsimd_VERSION}" "SIMD kernels" libxsimd-dev)
-else()
-  capstan_report(xsimd "${capstan_xsimd_VERSION}" "too old for SIMD kernels, which need 8; scalar kernels instead" "")
-endif()
-
 capstan_find_headers(capstan_xtl XTL xtl/xtl_config.hpp)
 capstan_find_headers(capstan_xtensor XTENSOR xtensor/xtensor_config.hpp xtensor/core/xtensor_config.hpp)
 set(CAPSTAN_XTENSOR OFF)
@@ -163,10 +152,6 @@ capstan_report(xtensor "${capstan_xtensor_VERSION}" "exchange with xtensor expre
 
 # What private headers of lib/cpu may include.
 add_library(capstan_cpu_headers INTERFACE)
-if(CAPSTAN_XSIMD)
-  target_link_libraries(capstan_cpu_headers INTERFACE capstan_xsimd)
-  target_compile_definitions(capstan_cpu_headers INTERFACE CAPSTAN_HAS_XSIMD=1)
-endif()
 if(CAPSTAN_LAPACK)
   target_compile_definitions(capstan_cpu_headers INTERFACE CAPSTAN_HAS_LAPACK=1)
 endif()

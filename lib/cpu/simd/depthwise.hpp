@@ -35,23 +35,23 @@ template <class T> class LanesBetween {
  public:
   LanesBetween() = default;
 
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   CAPSTAN_INLINE LanesBetween(std::int64_t begin, std::int64_t end) : mask_(((1u << end) - 1) & ~((1u << begin) - 1)) {}
 
   CAPSTAN_INLINE Lanes<T> load(const T* p) const {
-    if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask_), p)));
-    else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask_), p)));
+    if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>(mask_), p));
+    else return Lanes<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>(mask_), p));
   }
 
  private:
   unsigned mask_;
-#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#elif defined(__AVX2__)
   CAPSTAN_INLINE LanesBetween(std::int64_t begin, std::int64_t end)
       : mask_(_mm256_andnot_si256(first_lanes(kWords * begin), first_lanes(kWords * end))) {}
 
   CAPSTAN_INLINE Lanes<T> load(const T* p) const {
-    if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, mask_)));
-    else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, mask_)));
+    if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_maskload_ps(p, mask_));
+    else return Lanes<T>(_mm256_maskload_pd(p, mask_));
   }
 
  private:

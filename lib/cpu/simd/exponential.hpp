@@ -6,63 +6,47 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-#if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
-
 using Floats = Lanes<float>;
 
-/// c - a*b, rounded once.
+/// c - a*b, rounded once where the processor can.
 CAPSTAN_INLINE Floats less_product(Floats a, Floats b, Floats c) {
 #if defined(__AVX512F__)
-  return Floats(Batch<float>(_mm512_fnmadd_ps(a.v, b.v, c.v)));
+  return Floats(_mm512_fnmadd_ps(a.v, b.v, c.v));
+#elif defined(__AVX2__)
+  return Floats(_mm256_fnmadd_ps(a.v, b.v, c.v));
 #else
-  return Floats(Batch<float>(_mm256_fnmadd_ps(a.v, b.v, c.v)));
-#endif
-}
-
-/// x * 2^n, rounded once, for |n| < 252.
-CAPSTAN_INLINE Floats scaled(Floats x, Floats n) {
-#if defined(__AVX512F__)
-  return Floats(Batch<float>(_mm512_scalef_ps(x.v, n.v)));
-#else
-  const __m256i whole = _mm256_cvtps_epi32(n.v), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
-  const auto power = [&](__m256i k) {
-    return Batch<float>(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(k, bias), 23)));
-  };
-  return Floats(x.v * power(half) * power(_mm256_sub_epi32(whole, half)));
+  return fma(-a, b, c);
 #endif
 }
 
 /// 2^n for |n| < 127, beyond it anything.
 CAPSTAN_INLINE Floats power_of_two(Floats n) {
 #if defined(__AVX512F__)
-  return scaled(Floats(1.0f), n);
+  return Floats(_mm512_scalef_ps(_mm512_set1_ps(1.0f), n.v));
 #else
-  const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n.v), _mm256_set1_epi32(127));
-  return Floats(Batch<float>(_mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23))));
+  return shifted_to_exponent(n);
 #endif
 }
 
-/// x, but no less than `low` and no more than `high`; NaN stays.
-CAPSTAN_INLINE Floats limited(Floats x, float low, float high) {
+/// x * 2^n, rounded once, for |n| < 252.
+CAPSTAN_INLINE Floats scaled(Floats x, Floats n) {
 #if defined(__AVX512F__)
-  return Floats(Batch<float>(_mm512_max_ps(_mm512_set1_ps(low), _mm512_min_ps(_mm512_set1_ps(high), x.v))));
+  return Floats(_mm512_scalef_ps(x.v, n.v));
 #else
-  return Floats(Batch<float>(_mm256_max_ps(_mm256_set1_ps(low), _mm256_min_ps(_mm256_set1_ps(high), x.v))));
+  return scaled_twice(x, n);
 #endif
 }
 
 /// 1/x to 2^-14 or better, for 0.5 < x < 2^100.
 CAPSTAN_INLINE Floats rough_reciprocal(Floats x) {
 #if defined(__AVX512F__)
-  return Floats(Batch<float>(_mm512_rcp14_ps(x.v)));
+  return Floats(_mm512_rcp14_ps(x.v));
 #else
   return Floats(1) / x;
 #endif
 }
 
-CAPSTAN_INLINE bool within(Floats x, float limit) { return xsimd::all(xsimd::abs(x.v) <= Batch<float>(limit)); }
-
-CAPSTAN_INLINE Floats with_sign_of(Floats sign, Floats size) { return Floats(size.v | (sign.v & Batch<float>(-0.0f))); }
+CAPSTAN_INLINE bool within(Floats x, float limit) { return all(abs(x) <= Floats(limit)); }
 
 // The same for the registers of a group.
 
@@ -89,10 +73,11 @@ template <int N> CAPSTAN_INLINE Many<N> rough_reciprocal(Many<N> x) {
       [](Floats a) __attribute__((always_inline)) { return rough_reciprocal(a); }, x);
 }
 template <int N> CAPSTAN_INLINE bool within(Many<N> x, float limit) {
-  auto inside = xsimd::abs(x.at[0].v) <= Batch<float>(limit);
-  for (int i = 1; i < N; ++i) inside = inside & (xsimd::abs(x.at[i].v) <= Batch<float>(limit));
-  return xsimd::all(inside);
+  Mask<float> inside = abs(x.at[0]) <= Floats(limit);
+  for (int i = 1; i < N; ++i) inside = inside & (abs(x.at[i]) <= Floats(limit));
+  return all(inside);
 }
+
 // The functions. V is Floats, or a group of them.
 
 /// e^x = 2^n * (1 + p).
@@ -111,7 +96,7 @@ template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) {
 
 /// For any x.
 template <class V> CAPSTAN_INLINE V exp_anywhere(V x) {
-  const Exponential<V> e = exponential(limited(x, -104, 89));  // beyond, it is 0 or infinite
+  const Exponential<V> e = exponential(limited(x, -104.0f, 89.0f));  // beyond, it is 0 or infinite
   return scaled(V(1.0f) + e.p, e.n);
 }
 
@@ -186,7 +171,7 @@ CAPSTAN_INLINE Floats tanh(Floats x) {
   const __m512 distance = _mm512_sub_ps(size, looked_up(0));
   __m512 result = looked_up(7);
   for (int row = 6; row > 0; --row) result = _mm512_fmadd_ps(result, distance, looked_up(row));
-  return with_sign_of(x, Floats(Batch<float>(result)));
+  return with_sign_of(x, Floats(result));
 }
 
 #else
@@ -206,7 +191,8 @@ template <int N> CAPSTAN_INLINE Many<N> with_sign_of(Many<N> sign, Many<N> size)
 
 /// 1 - 2 / (e^2|x| + 1); near 0, where that would be the difference of equal numbers, by an odd polynomial.
 template <class V> CAPSTAN_INLINE V tanh_of(V x) {
-  const V size = abs(x), part = reciprocal_of_one_more(exponential(limited(size + size, 0, 20)));  // beyond, it is 1
+  const V size = abs(x),
+          part = reciprocal_of_one_more(exponential(limited(size + size, 0.0f, 20.0f)));  // beyond, it is 1
   const V far = less_product(part, V(2.0f), V(1.0f));
   // (tanh(x)/x - 1) / x^2 in x^2 at Chebyshev's points up to 0.66^2, 2^-29
   const V z = x * x, z2 = z * z;
@@ -218,8 +204,6 @@ template <class V> CAPSTAN_INLINE V tanh_of(V x) {
 }
 CAPSTAN_INLINE Floats tanh(Floats x) { return tanh_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> tanh(Many<N> x) { return tanh_of(x); }
-
-#endif
 
 #endif
 

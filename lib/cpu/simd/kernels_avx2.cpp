@@ -2,10 +2,10 @@
 #include "lib/cpu/simd/kernels.hpp"
 
 #define CAPSTAN_ISA avx2
-#define CAPSTAN_ISA_XSIMD fma3<xsimd::avx2>
 // each stands on those before it
 // clang-format off
 #include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/elementary.hpp"
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"

@@ -2,14 +2,10 @@
 #include "lib/cpu/simd/kernels.hpp"
 
 #define CAPSTAN_ISA baseline
-#if defined(__aarch64__)
-#define CAPSTAN_ISA_XSIMD neon64
-#else
-#define CAPSTAN_ISA_XSIMD sse2
-#endif
 // each stands on those before it
 // clang-format off
 #include "lib/cpu/simd/lanes.hpp"
+#include "lib/cpu/simd/elementary.hpp"
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"

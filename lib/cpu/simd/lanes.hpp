@@ -1,15 +1,17 @@
 // Lanes<T>: as many values of T as one SIMD register holds, with the functions that the rules use.
 // Included once by each kernels_*.cpp, inside nothing, after CAPSTAN_ISA is defined; hence no include guard.
 //
-// It wraps xsimd so that every symbol carries the name of its instruction set (two files must never define the same
-// inline function with different instructions), and so that an old or missing xsimd costs speed and nothing else.
+// Registers are the vector types of GCC and Clang, which have plain arithmetic on all processors; what they lack goes by
+// intrinsics. Every symbol carries the name of its instruction set: two files must never define the same inline function
+// with different instructions.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
-#if CAPSTAN_HAS_XSIMD
-#include <xsimd/xsimd.hpp>
+#if defined(__SSE2__)
+#include <immintrin.h>
 #endif
 
 #include "lib/kernels/host_device.hpp"
@@ -19,54 +21,160 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-#if CAPSTAN_HAS_XSIMD
+#if defined(__AVX512F__)
+constexpr int kRegisterBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kRegisterBytes = 32;
+#else
+constexpr int kRegisterBytes = 16;
+#endif
 
-template <class T> using Batch = xsimd::batch<T, xsimd::CAPSTAN_ISA_XSIMD>;
+template <class T> struct Register {
+  using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Unsigned = std::make_unsigned_t<Integer>;
+  typedef T Values __attribute__((vector_size(kRegisterBytes)));
+  typedef Integer Integers __attribute__((vector_size(kRegisterBytes)));
+  typedef Unsigned Bits __attribute__((vector_size(kRegisterBytes)));
+#if defined(__AVX512F__)
+  using Mask = std::conditional_t<sizeof(T) == 4, __mmask16, __mmask8>;
+#else
+  using Mask = Integers;  // all bits of a lane, or none
+#endif
+};
+template <class T> using Values = typename Register<T>::Values;
 
-template <class T> struct Mask { typename Batch<T>::batch_bool_type bits; };
+template <class T> struct Mask { typename Register<T>::Mask bits; };
 
 template <class T> struct Lanes {
-  static constexpr int size = static_cast<int>(Batch<T>::size);
-  Batch<T> v;
+  static constexpr int size = kRegisterBytes / static_cast<int>(sizeof(T));
+  using Bits = typename Register<T>::Bits;
+  Values<T> v;
   CAPSTAN_INLINE Lanes() = default;
-  CAPSTAN_INLINE explicit Lanes(Batch<T> b) : v(b) {}
-  CAPSTAN_INLINE explicit Lanes(double x) : v(static_cast<T>(x)) {}
-  CAPSTAN_INLINE explicit Lanes(float x) : v(static_cast<T>(x)) {}
-  CAPSTAN_INLINE explicit Lanes(int x) : v(static_cast<T>(x)) {}
-  CAPSTAN_INLINE static Lanes load(const T* p) { return Lanes(Batch<T>::load_unaligned(p)); }
-  CAPSTAN_INLINE void store(T* p) const { v.store_unaligned(p); }
+  CAPSTAN_INLINE explicit Lanes(Values<T> x) : v(x) {}
+  CAPSTAN_INLINE explicit Lanes(double x) : v(static_cast<T>(x) - Values<T>{}) {}  // -0 + 0 would be 0
+  CAPSTAN_INLINE explicit Lanes(float x) : v(static_cast<T>(x) - Values<T>{}) {}
+  CAPSTAN_INLINE explicit Lanes(int x) : v(static_cast<T>(x) - Values<T>{}) {}
+  CAPSTAN_INLINE static Lanes load(const T* p) {
+    Lanes x;
+    std::memcpy(&x.v, p, sizeof x.v);
+    return x;
+  }
+  CAPSTAN_INLINE void store(T* p) const { std::memcpy(p, &v, sizeof v); }
+  CAPSTAN_INLINE static Lanes of(Bits bits) { return Lanes(reinterpret_cast<Values<T>>(bits)); }
+  CAPSTAN_INLINE Bits bits() const { return reinterpret_cast<Bits>(v); }
 };
 
 template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v + b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
 template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) {  // xsimd's 0 - x has the wrong sign at 0
-  return Lanes<T>(a.v ^ Batch<T>(T(-0.0)));
+template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
+
+#if defined(__AVX512F__)
+template <int how, class T> CAPSTAN_INLINE Mask<T> compared(Lanes<T> a, Lanes<T> b) {
+  if constexpr (sizeof(T) == 4) return {_mm512_cmp_ps_mask(a.v, b.v, how)};
+  else return {_mm512_cmp_pd_mask(a.v, b.v, how)};
 }
+template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return compared<_CMP_LT_OQ>(a, b); }
+template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return compared<_CMP_LE_OQ>(a, b); }
+template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return compared<_CMP_GT_OQ>(a, b); }
+template <class T> CAPSTAN_INLINE Mask<T> operator>=(Lanes<T> a, Lanes<T> b) { return compared<_CMP_GE_OQ>(a, b); }
+template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { return compared<_CMP_EQ_OQ>(a, b); }
+template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) {
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_mask_blend_ps(c.bits, b.v, a.v));
+  else return Lanes<T>(_mm512_mask_blend_pd(c.bits, b.v, a.v));
+}
+#else
 template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator>=(Lanes<T> a, Lanes<T> b) { return {a.v >= b.v}; }
 template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { return {a.v == b.v}; }
 template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) {
-  return Lanes<T>(xsimd::select(c.bits, a.v, b.v));
-}
-/// a*b + c, rounded once where the processor can. xsimd 8 multiplies and adds on AVX-512.
-template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm512_fmadd_ps(a.v, b.v, c.v)));
-  else return Lanes<T>(Batch<T>(_mm512_fmadd_pd(a.v, b.v, c.v)));
+#if defined(__AVX2__)
+  const auto mask = reinterpret_cast<Values<T>>(c.bits);
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_blendv_ps(b.v, a.v, mask));
+  else return Lanes<T>(_mm256_blendv_pd(b.v, a.v, mask));
 #else
-  return Lanes<T>(xsimd::fma(a.v, b.v, c.v));
+  const auto mask = reinterpret_cast<typename Lanes<T>::Bits>(c.bits);
+  return Lanes<T>::of((a.bits() & mask) | (b.bits() & ~mask));
 #endif
 }
-template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(xsimd::abs(x.v)); }
+#endif
+template <class T> CAPSTAN_INLINE Mask<T> operator&(Mask<T> a, Mask<T> b) {
+  return {static_cast<typename Register<T>::Mask>(a.bits & b.bits)};
+}
+template <class T> CAPSTAN_INLINE Mask<T> operator~(Mask<T> a) {
+  return {static_cast<typename Register<T>::Mask>(~a.bits)};
+}
+/// Whether it holds in any lane.
+template <class T> CAPSTAN_INLINE bool any(Mask<T> mask) {
+#if defined(__AVX512F__)
+  return mask.bits != 0;
+#elif defined(__AVX2__)
+  return !_mm256_testz_si256(reinterpret_cast<__m256i>(mask.bits), reinterpret_cast<__m256i>(mask.bits));
+#elif defined(__SSE2__)
+  return _mm_movemask_epi8(reinterpret_cast<__m128i>(mask.bits)) != 0;
+#else
+  typename Register<T>::Integer seen = 0;
+  for (int i = 0; i < Lanes<T>::size; ++i) seen |= mask.bits[i];
+  return seen != 0;
+#endif
+}
+template <class T> CAPSTAN_INLINE bool all(Mask<T> mask) { return !any(~mask); }
+
+/// a*b + c, rounded once where the processor can.
+template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_fmadd_ps(a.v, b.v, c.v));
+  else return Lanes<T>(_mm512_fmadd_pd(a.v, b.v, c.v));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_fmadd_ps(a.v, b.v, c.v));
+  else return Lanes<T>(_mm256_fmadd_pd(a.v, b.v, c.v));
+#elif defined(__aarch64__)
+  for (int i = 0; i < Lanes<T>::size; ++i) c.v[i] = std::fma(a.v[i], b.v[i], c.v[i]);
+  return c;
+#else
+  return a * b + c;
+#endif
+}
+template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_sqrt_ps(x.v));
+  else return Lanes<T>(_mm512_sqrt_pd(x.v));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_sqrt_ps(x.v));
+  else return Lanes<T>(_mm256_sqrt_pd(x.v));
+#else
+  for (int i = 0; i < Lanes<T>::size; ++i) x.v[i] = std::sqrt(x.v[i]);
+  return x;
+#endif
+}
+template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>::of(x.bits() & ~Lanes<T>(-0.0).bits()); }
+/// A value that is not negative, with the sign of another.
+template <class T> CAPSTAN_INLINE Lanes<T> with_sign_of(Lanes<T> sign, Lanes<T> size) {
+  return Lanes<T>::of(size.bits() | (sign.bits() & Lanes<T>(-0.0).bits()));
+}
+/// x, but no less than `low` and no more than `high`; NaN stays.
+template <class T> CAPSTAN_INLINE Lanes<T> limited(Lanes<T> x, T low, T high) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4)
+    return Lanes<T>(_mm512_max_ps(_mm512_set1_ps(low), _mm512_min_ps(_mm512_set1_ps(high), x.v)));
+  else return Lanes<T>(_mm512_max_pd(_mm512_set1_pd(low), _mm512_min_pd(_mm512_set1_pd(high), x.v)));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    return Lanes<T>(_mm256_max_ps(_mm256_set1_ps(low), _mm256_min_ps(_mm256_set1_ps(high), x.v)));
+  else return Lanes<T>(_mm256_max_pd(_mm256_set1_pd(low), _mm256_min_pd(_mm256_set1_pd(high), x.v)));
+#else
+  const Lanes<T> below = select(x > Lanes<T>(high), Lanes<T>(high), x);
+  return select(below < Lanes<T>(low), Lanes<T>(low), below);
+#endif
+}
 
 /// `fast`, but for lanes in (low, high), where it is wrong: those ask the C library. Hardly ever taken.
 template <class T, class F> CAPSTAN_INLINE Lanes<T> mend(Lanes<T> fast, Lanes<T> x, T low, T high, F library) {
-  const auto wrong = (x.v > Batch<T>(low)) & (x.v < Batch<T>(high));
-  if (__builtin_expect(xsimd::any(wrong), false)) {
+  const Mask<T> wrong = (x > Lanes<T>(low)) & (x < Lanes<T>(high));
+  if (__builtin_expect(any(wrong), false)) {
     T from[Lanes<T>::size], to[Lanes<T>::size];
     x.store(from);
     fast.store(to);
@@ -77,74 +185,25 @@ template <class T, class F> CAPSTAN_INLINE Lanes<T> mend(Lanes<T> fast, Lanes<T>
   return fast;
 }
 
-/// xsimd's exp gives infinity a little too early, and 0 instead of subnormal numbers.
-template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) {
-  constexpr bool f = sizeof(T) == 4;
-  constexpr T top = f ? T(88) : T(709), overflow = f ? T(88.8) : T(709.8);
-  constexpr T bottom = f ? T(-87.3) : T(-708.3), underflow = f ? T(-104) : T(-745.2);
-  const Lanes<T> fast(xsimd::exp(x.v));
-  if (__builtin_expect(!xsimd::any(xsimd::abs(x.v) > Batch<T>(-bottom)), true)) return fast;
-  const auto library = [](T v) { return kernels::exp(v); };
-  return mend(mend(fast, x, top, overflow, library), x, underflow, bottom, library);
-}
-/// xsimd's log is wrong for subnormal numbers.
-template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {
-  constexpr T smallest = sizeof(T) == 4 ? T(1.17549435e-38) : T(2.2250738585072014e-308);
-  return mend(Lanes<T>(xsimd::log(x.v)), x, T(0), smallest, [](T v) { return kernels::log(v); });
-}
-template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) { return Lanes<T>(xsimd::sqrt(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(xsimd::tanh(x.v)); }
-
-#else  // one value at a time; the compiler may still vectorize the plain arithmetic
-
-template <class T> struct Mask { bool bits; };
-template <class T> struct Lanes {
-  static constexpr int size = 1;
-  T v;
-  CAPSTAN_INLINE Lanes() = default;
-  template <class U> CAPSTAN_INLINE explicit Lanes(U x) : v(static_cast<T>(x)) {}
-  CAPSTAN_INLINE static Lanes load(const T* p) { return Lanes(*p); }
-  CAPSTAN_INLINE void store(T* p) const { *p = v; }
-};
-template <class T> CAPSTAN_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v + b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v - b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v * b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator/(Lanes<T> a, Lanes<T> b) { return Lanes<T>(a.v / b.v); }
-template <class T> CAPSTAN_INLINE Lanes<T> operator-(Lanes<T> a) { return Lanes<T>(-a.v); }
-template <class T> CAPSTAN_INLINE Mask<T> operator<(Lanes<T> a, Lanes<T> b) { return {a.v < b.v}; }
-template <class T> CAPSTAN_INLINE Mask<T> operator<=(Lanes<T> a, Lanes<T> b) { return {a.v <= b.v}; }
-template <class T> CAPSTAN_INLINE Mask<T> operator>(Lanes<T> a, Lanes<T> b) { return {a.v > b.v}; }
-template <class T> CAPSTAN_INLINE Mask<T> operator>=(Lanes<T> a, Lanes<T> b) { return {a.v >= b.v}; }
-template <class T> CAPSTAN_INLINE Mask<T> operator==(Lanes<T> a, Lanes<T> b) { return {a.v == b.v}; }
-template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T> b) { return c.bits ? a : b; }
-template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) { return a * b + c; }
-template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>(kernels::abs(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> exp(Lanes<T> x) { return Lanes<T>(kernels::exp(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) { return Lanes<T>(kernels::log(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) { return Lanes<T>(kernels::sqrt(x.v)); }
-template <class T> CAPSTAN_INLINE Lanes<T> tanh(Lanes<T> x) { return Lanes<T>(kernels::tanh(x.v)); }
-
-#endif
-
 /// The same for lanes of which the second half is not looked at. Some processors take half the time for half a register.
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512VL__)
+#if defined(__AVX512VL__)
 template <class T> constexpr bool kHasHalves = sizeof(T) == 4;
 CAPSTAN_INLINE Lanes<float> fma_half(Lanes<float> a, Lanes<float> b, Lanes<float> c) {
   const auto half = [](Lanes<float> x) { return _mm512_castps512_ps256(x.v); };
-  return Lanes<float>(Batch<float>(_mm512_castps256_ps512(_mm256_fmadd_ps(half(a), half(b), half(c)))));
+  return Lanes<float>(_mm512_castps256_ps512(_mm256_fmadd_ps(half(a), half(b), half(c))));
 }
 #else
 template <class T> constexpr bool kHasHalves = false;
 #endif
 
-#if CAPSTAN_HAS_XSIMD && defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__) && !defined(__AVX512F__)
 CAPSTAN_INLINE __m256i first_lanes(std::int64_t words) {
   alignas(32) static constexpr std::int32_t ones_then_zeros[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(ones_then_zeros + 8 - words));
 }
 #endif
 
-#if !CAPSTAN_HAS_XSIMD || !defined(__AVX2__)
+#if !defined(__AVX2__)
 // Without masks lanes go one by one. Not inlined where these kernels hardly ever run: it is code of much size.
 #if CAPSTAN_SIMD_X86
 #define CAPSTAN_LANE_BY_LANE [[gnu::noinline]]
@@ -166,22 +225,21 @@ template <class T> CAPSTAN_LANE_BY_LANE void store_each(Lanes<T> x, T* p, std::i
 
 // The first `count` (1 .. size) lanes; the others are zero, and are not written.
 template <class T> CAPSTAN_INLINE Lanes<T> load_part(const T* p, std::int64_t count) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4)
-    return Lanes<T>(Batch<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p)));
-  else return Lanes<T>(Batch<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p)));
-#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
-  if constexpr (sizeof(T) == 4) return Lanes<T>(Batch<T>(_mm256_maskload_ps(p, first_lanes(count))));
-  else return Lanes<T>(Batch<T>(_mm256_maskload_pd(p, first_lanes(2 * count))));
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p));
+  else return Lanes<T>(_mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << count) - 1), p));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_maskload_ps(p, first_lanes(count)));
+  else return Lanes<T>(_mm256_maskload_pd(p, first_lanes(2 * count)));
 #else
   return count == Lanes<T>::size ? Lanes<T>::load(p) : load_each(p, count);
 #endif
 }
 template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, std::int64_t count) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << count) - 1), x.v);
   else _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << count) - 1), x.v);
-#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#elif defined(__AVX2__)
   // AMD's processors take 13 cycles for a store with a mask, and 30 until it can be loaded: it goes in pieces
   if (count == Lanes<T>::size) return x.store(p);
   if constexpr (sizeof(T) == 4) {
@@ -216,10 +274,10 @@ template <class T> CAPSTAN_INLINE void store_part(Lanes<T> x, T* p, Whole) { x.s
 
 /// The first `count` (1 .. size) lanes of x, the others of `rest`.
 template <class T> CAPSTAN_INLINE Lanes<T> first_of(Lanes<T> x, std::int64_t count, Lanes<T> rest = Lanes<T>(0)) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4)
-    return Lanes<T>(Batch<T>(_mm512_mask_mov_ps(rest.v, static_cast<__mmask16>((1u << count) - 1), x.v)));
-  else return Lanes<T>(Batch<T>(_mm512_mask_mov_pd(rest.v, static_cast<__mmask8>((1u << count) - 1), x.v)));
+    return Lanes<T>(_mm512_mask_mov_ps(rest.v, static_cast<__mmask16>((1u << count) - 1), x.v));
+  else return Lanes<T>(_mm512_mask_mov_pd(rest.v, static_cast<__mmask8>((1u << count) - 1), x.v));
 #else
   T part[Lanes<T>::size];
   rest.store(part);
@@ -232,28 +290,26 @@ template <class T> struct EvenOdd { Lanes<T> even, odd; };
 
 /// The even and the odd elements of two registers in a row.
 template <class T> CAPSTAN_INLINE EvenOdd<T> deinterleave(Lanes<T> a, Lanes<T> b) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-    return {Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, even, b.v))),
-            Lanes<T>(Batch<T>(_mm512_permutex2var_ps(a.v, odd, b.v)))};
+    return {Lanes<T>(_mm512_permutex2var_ps(a.v, even, b.v)), Lanes<T>(_mm512_permutex2var_ps(a.v, odd, b.v))};
   } else {
     const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     const __m512i odd = _mm512_setr_epi64(1, 3, 5, 7, 9, 11, 13, 15);
-    return {Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, even, b.v))),
-            Lanes<T>(Batch<T>(_mm512_permutex2var_pd(a.v, odd, b.v)))};
+    return {Lanes<T>(_mm512_permutex2var_pd(a.v, even, b.v)), Lanes<T>(_mm512_permutex2var_pd(a.v, odd, b.v))};
   }
-#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#elif defined(__AVX2__)
   constexpr int kOuterThenInner = 0xD8;  // quarters 0, 2, 1, 3: halves of a register were worked on apart
   if constexpr (sizeof(T) == 4) {
     const __m256d even = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0x88));
     const __m256d odd = _mm256_castps_pd(_mm256_shuffle_ps(a.v, b.v, 0xDD));
-    return {Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(even, kOuterThenInner)))),
-            Lanes<T>(Batch<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(odd, kOuterThenInner))))};
+    return {Lanes<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(even, kOuterThenInner))),
+            Lanes<T>(_mm256_castpd_ps(_mm256_permute4x64_pd(odd, kOuterThenInner)))};
   } else {
-    return {Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpacklo_pd(a.v, b.v), kOuterThenInner))),
-            Lanes<T>(Batch<T>(_mm256_permute4x64_pd(_mm256_unpackhi_pd(a.v, b.v), kOuterThenInner)))};
+    return {Lanes<T>(_mm256_permute4x64_pd(_mm256_unpacklo_pd(a.v, b.v), kOuterThenInner)),
+            Lanes<T>(_mm256_permute4x64_pd(_mm256_unpackhi_pd(a.v, b.v), kOuterThenInner))};
   }
 #else
   constexpr int size = Lanes<T>::size;

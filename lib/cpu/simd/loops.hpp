@@ -4,7 +4,7 @@ namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
 template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_reduce_add_ps(x.v);
   else return _mm512_reduce_add_pd(x.v);
 #endif
@@ -17,7 +17,7 @@ template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 
 /// The largest lane; of NaN it makes anything.
 template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
   else return _mm512_reduce_max_pd(x.v);
 #endif
@@ -145,12 +145,8 @@ void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t r
 
 /// As many values as Lanes<double> has, in double.
 template <class T> CAPSTAN_INLINE Lanes<double> load_wide(const T* p) {
-#if CAPSTAN_HAS_XSIMD
   if constexpr (sizeof(T) == 4) return load_precise(p).v;
   else return Lanes<double>::load(p);
-#else
-  return Lanes<double>(static_cast<double>(*p));
-#endif
 }
 
 // In double, sixteen sums side by side.
@@ -275,12 +271,10 @@ template <int Registers, class T> double shifted_sum_short(const T* x, T* shift,
 /// The sum of exp(x - shift).
 template <class T> double shifted_sum_of_exp(const T* x, T* shift, std::int64_t count) {
   constexpr int size = Lanes<T>::size;
-  if constexpr (size > 1) {
-    if (count <= size) return shifted_sum_short<1>(x, shift, count);
-    if (count <= 2 * size) return shifted_sum_short<2>(x, shift, count);
-    if (count <= 3 * size) return shifted_sum_short<3>(x, shift, count);
-    if (count <= 4 * size) return shifted_sum_short<4>(x, shift, count);
-  }
+  if (count <= size) return shifted_sum_short<1>(x, shift, count);
+  if (count <= 2 * size) return shifted_sum_short<2>(x, shift, count);
+  if (count <= 3 * size) return shifted_sum_short<3>(x, shift, count);
+  if (count <= 4 * size) return shifted_sum_short<4>(x, shift, count);
   const T largest = extreme<kernels::Maximum>(x, count);
   *shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
   return sum_of_exp<T>(x, *shift, nullptr, count);
@@ -305,12 +299,10 @@ template <int Registers, class T> CAPSTAN_INLINE void softmax_short(const T* x, 
 
 template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   constexpr std::int64_t size = Lanes<T>::size;
-  if constexpr (size > 1) {
-    if (count <= size) return softmax_short<1>(x, y, count);
-    if (count <= 2 * size) return softmax_short<2>(x, y, count);
-    if (count <= 3 * size) return softmax_short<3>(x, y, count);
-    if (count <= 4 * size) return softmax_short<4>(x, y, count);
-  }
+  if (count <= size) return softmax_short<1>(x, y, count);
+  if (count <= 2 * size) return softmax_short<2>(x, y, count);
+  if (count <= 3 * size) return softmax_short<3>(x, y, count);
+  if (count <= 4 * size) return softmax_short<4>(x, y, count);
   const T largest = extreme<kernels::Maximum>(x, count);
   const double total = sum_of_exp(x, largest, y, count);
   const T scale = static_cast<T>(1 / total);
@@ -350,7 +342,7 @@ template <class T> void log_softmax_backward(const T* grad, const T* y, T* out, 
 
 // --- copies ---
 
-#if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#if defined(__AVX2__)
 /// Eight rows of eight floats, turned in registers.
 CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, float* to, std::int64_t to_row) {
   __m256 r[8], t[8];
@@ -373,7 +365,7 @@ CAPSTAN_INLINE void transpose_8x8(const float* from, std::int64_t from_row, floa
 #endif
 
 template <class T> void transpose_tile(const T* from, std::int64_t from_row, T* to, std::int64_t to_row) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#if defined(__AVX2__)
   if constexpr (sizeof(T) == 4) {
     const auto turn = [&](float* out, std::int64_t out_row) __attribute__((always_inline)) {
       for (int i = 0; i < 16; i += 8)

@@ -13,7 +13,7 @@ template <class T> CAPSTAN_INLINE EvenOdd<T> load_pairs(const T* p, std::int64_t
 
 /// The first `count` lanes as bytes.
 template <class T> CAPSTAN_INLINE void store_bytes(Lanes<T> x, std::uint8_t* to, std::int64_t count) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__) && defined(__AVX512VL__)
+#if defined(__AVX512F__) && defined(__AVX512VL__)
   const auto mask = (1u << count) - 1;
   if constexpr (sizeof(T) == 4)
     _mm512_mask_cvtepi32_storeu_epi8(to, static_cast<__mmask16>(mask), _mm512_cvtps_epi32(x.v));
@@ -50,7 +50,7 @@ CAPSTAN_INLINE void fold_windows(const PoolRow<T>& r, std::int64_t window, std::
 
 /// Where x takes the place of the best before it: unless it is not larger, or the best is NaN.
 template <class T> CAPSTAN_INLINE Mask<T> beats(Lanes<T> x, Lanes<T> best) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) {
     const __mmask16 is_number = _mm512_cmp_ps_mask(best.v, best.v, _CMP_ORD_Q);
     return {_mm512_mask_cmp_ps_mask(is_number, x.v, best.v, _CMP_NLE_UQ)};
@@ -58,10 +58,8 @@ template <class T> CAPSTAN_INLINE Mask<T> beats(Lanes<T> x, Lanes<T> best) {
     const __mmask8 is_number = _mm512_cmp_pd_mask(best.v, best.v, _CMP_ORD_Q);
     return {_mm512_mask_cmp_pd_mask(is_number, x.v, best.v, _CMP_NLE_UQ)};
   }
-#elif CAPSTAN_HAS_XSIMD
-  return {(best.v == best.v) & ~(x.v <= best.v)};
 #else
-  return {best.v == best.v && !(x.v <= best.v)};
+  return (best == best) & ~(x <= best);
 #endif
 }
 

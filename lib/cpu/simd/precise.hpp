@@ -6,8 +6,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-#if CAPSTAN_HAS_XSIMD
-
 struct Precise {
   Lanes<double> v;
   CAPSTAN_INLINE explicit Precise(Lanes<double> x) : v(x) {}
@@ -18,9 +16,9 @@ constexpr int kPreciseSize = Lanes<double>::size;
 
 CAPSTAN_INLINE Precise load_precise(const float* p) {
 #if defined(__AVX512F__)
-  return Precise(Lanes<double>(Batch<double>(_mm512_cvtps_pd(_mm256_loadu_ps(p)))));
+  return Precise(Lanes<double>(_mm512_cvtps_pd(_mm256_loadu_ps(p))));
 #elif defined(__AVX2__)
-  return Precise(Lanes<double>(Batch<double>(_mm256_cvtps_pd(_mm_loadu_ps(p)))));
+  return Precise(Lanes<double>(_mm256_cvtps_pd(_mm_loadu_ps(p))));
 #else
   double wide[kPreciseSize];
   for (int i = 0; i < kPreciseSize; ++i) wide[i] = static_cast<double>(p[i]);
@@ -52,15 +50,12 @@ CAPSTAN_INLINE Mask<double> operator==(Precise a, Precise b) { return a.v == b.v
 CAPSTAN_INLINE Precise select(Mask<double> c, Precise a, Precise b) { return Precise(select(c, a.v, b.v)); }
 CAPSTAN_INLINE Precise abs(Precise x) { return Precise(abs(x.v)); }
 CAPSTAN_INLINE Precise sqrt(Precise x) { return Precise(sqrt(x.v)); }
-// Without what lanes.hpp mends: float32 has no values there.
-CAPSTAN_INLINE Precise exp(Precise x) { return Precise(Lanes<double>(xsimd::exp(x.v.v))); }
-CAPSTAN_INLINE Precise log(Precise x) { return Precise(Lanes<double>(xsimd::log(x.v.v))); }
+CAPSTAN_INLINE Precise exp(Precise x) { return Precise(exp(x.v)); }
+CAPSTAN_INLINE Precise log(Precise x) { return Precise(log(x.v)); }
 CAPSTAN_INLINE Precise tanh(Precise x) { return Precise(tanh(x.v)); }
 
 /// The size of the one, the sign of the other.
-CAPSTAN_INLINE Precise copysign(Precise size, Precise sign) {
-  return Precise(Lanes<double>(xsimd::abs(size.v.v) | (sign.v.v & Batch<double>(-0.0))));
-}
+CAPSTAN_INLINE Precise copysign(Precise size, Precise sign) { return Precise(with_sign_of(sign.v, abs(size.v))); }
 CAPSTAN_INLINE Precise polynomial(Precise, double constant) { return Precise(constant); }
 template <class... More> CAPSTAN_INLINE Precise polynomial(Precise x, double constant, double next, More... more) {
   return Precise(fma(x.v, polynomial(x, next, more...).v, Lanes<double>(constant)));
@@ -207,15 +202,6 @@ CAPSTAN_INLINE Precise gelu_tanh(Precise x) {  // the formula is explained in li
   const Precise u = x * (Precise(1.5957691216057307) + Precise(0.071354816272600249) * x * x);
   return x / (Precise(1) + exp(-u));
 }
-
-#else  // one value at a time, with the functions of the C library
-
-using Precise = double;
-constexpr int kPreciseSize = 1;
-CAPSTAN_INLINE Precise load_precise(const float* p) { return static_cast<double>(*p); }
-CAPSTAN_INLINE void store_precise(Precise x, float* p) { *p = static_cast<float>(x); }
-
-#endif
 
 }  // namespace
 }  // namespace capstan::on_cpu::CAPSTAN_ISA

@@ -4,10 +4,10 @@ namespace {
 
 /// Bit j says whether value j is other than zero.
 template <class T> CAPSTAN_INLINE std::uint64_t nonzero_bits(Lanes<T> x) {
-#if CAPSTAN_HAS_XSIMD && defined(__AVX512F__)
+#if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_cmp_ps_mask(x.v, _mm512_setzero_ps(), _CMP_NEQ_UQ);
   else return _mm512_cmp_pd_mask(x.v, _mm512_setzero_pd(), _CMP_NEQ_UQ);
-#elif CAPSTAN_HAS_XSIMD && defined(__AVX2__)
+#elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4)
     return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(x.v, _mm256_setzero_ps(), _CMP_NEQ_UQ)));
   else return static_cast<unsigned>(_mm256_movemask_pd(_mm256_cmp_pd(x.v, _mm256_setzero_pd(), _CMP_NEQ_UQ)));
