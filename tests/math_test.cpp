@@ -433,3 +433,27 @@ TEST_CASE("16-bit floating types compute in float32 and round once", "[math]") {
     CHECK(same(slope(bent, x), slope(bent, wide).to(type)));
   }
 }
+
+TEST_CASE("a value gives the same bits whatever stands beside it", "[math]") {
+  const double others[] = {kNaN, kInfinity, -kInfinity, 800, -800, 1e30, -1e30, 1e-40, 1e-310, 17, -17, -0.0, 90, -104};
+  std::map<std::string, UnaryFunction> functions = unary_functions();
+  functions.insert(parametric_functions().begin(), parametric_functions().end());
+  for (const DType type : {DType::float32, DType::float64}) {
+    const Tensor x = random_in(-3, 3, {150}, type, 88);
+    for (const auto& [name, function] : functions) {
+      const std::vector<double> alone = values(function(x));
+      for (const std::size_t step : {2, 3, 16}) {
+        INFO(name << " in " << capstan::name(type) << ", every " << step);
+        std::vector<double> mixed = values(x);
+        for (std::size_t i = 0; i < mixed.size(); i += step) mixed[i] = others[i / step % std::size(others)];
+        const std::vector<double> among = values(function(from_vector(mixed).to(type)));
+        std::size_t differing = 0;
+        for (std::size_t i = 0; i < mixed.size(); ++i) {
+          const bool nothing = i % step == 0 || (std::isnan(among[i]) && std::isnan(alone[i]));
+          differing += !nothing && std::bit_cast<std::uint64_t>(among[i]) != std::bit_cast<std::uint64_t>(alone[i]);
+        }
+        CHECK(differing == 0);
+      }
+    }
+  }
+}
