@@ -150,12 +150,6 @@ endif()
 capstan_report(xtl "${capstan_xtl_VERSION}" "what xtensor stands on" xtl-dev)
 capstan_report(xtensor "${capstan_xtensor_VERSION}" "exchange with xtensor expressions" libxtensor-dev)
 
-# What private headers of lib/cpu may include.
-add_library(capstan_cpu_headers INTERFACE)
-if(CAPSTAN_LAPACK)
-  target_compile_definitions(capstan_cpu_headers INTERFACE CAPSTAN_HAS_LAPACK=1)
-endif()
-
 if(CAPSTAN_CUDA)
   find_package(CUDAToolkit 12.4 QUIET)
   capstan_report(CUDA "${CUDAToolkit_VERSION}" "GPUs; required by CAPSTAN_CUDA=ON, 12.4 or newer" nvidia-cuda-toolkit)

@@ -439,7 +439,9 @@ TEST_CASE("a value gives the same bits whatever stands beside it", "[math]") {
   std::map<std::string, UnaryFunction> functions = unary_functions();
   functions.insert(parametric_functions().begin(), parametric_functions().end());
   for (const DType type : {DType::float32, DType::float64}) {
-    const Tensor x = random_in(-3, 3, {150}, type, 88);
+    const double far = type == DType::float32 ? 88 : 710;  // up to where exp is infinite
+    const Tensor x = concat(
+        {random_in(-3, 3, {90}, type, 88), random_in(-20, 20, {90}, type, 89), random_in(-far, far, {90}, type, 90)});
     for (const auto& [name, function] : functions) {
       const std::vector<double> alone = values(function(x));
       for (const std::size_t step : {2, 3, 16}) {

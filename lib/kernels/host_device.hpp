@@ -1,7 +1,7 @@
 #pragma once
-// What scalar rules are written with, so that one text serves host scalars, SIMD batches, CUDA threads and tensors.
+// What scalar rules are written with, so that one text serves host scalars, SIMD lanes, CUDA threads and tensors.
 //
-// A bare exp(float) can silently become double on the host, hence overloads of our own for float and double. Batches
+// A bare exp(float) can silently become double on the host, hence overloads of our own for float and double. Lanes
 // and tensors bring theirs, found by argument-dependent lookup.
 #include <cmath>
 #include <cstdint>

@@ -54,27 +54,41 @@ struct Exponential64 {
   }
 };
 
-/// Where results may be infinite, subnormal, zero or NaN. The others are those of `exp`.
-[[gnu::noinline, gnu::cold]] Lanes<double> exp_anywhere(Lanes<double> x) {
+/// Results that may be infinite, subnormal, zero or NaN, too.
+CAPSTAN_INLINE Lanes<double> exp_anywhere(Lanes<double> x) {
   const Exponential64 e(limited(x, -746.0, 710.0));
-  return scaled_twice(Lanes<double>(1) + e.p, e.n);
+  const Lanes<double> size = Lanes<double>(1) + e.p;
+#if defined(__AVX512F__)
+  return Lanes<double>(_mm512_scalef_pd(size.v, e.n.v));
+#else
+  return scaled_twice(size, e.n);
+#endif
 }
+
+#if defined(__AVX512F__)
+CAPSTAN_INLINE Lanes<double> exp(Lanes<double> x) { return exp_anywhere(x); }
+#else
+[[gnu::noinline, gnu::cold]] Lanes<double> exp_of_any(Lanes<double> x) { return exp_anywhere(x); }
+
+/// 2^n is made once where no limit is near.
 CAPSTAN_INLINE Lanes<double> exp(Lanes<double> x) {
-  if (__builtin_expect(any(~(abs(x) <= Lanes<double>(708))), false)) return exp_anywhere(x);
+  if (__builtin_expect(!all(abs(x) <= Lanes<double>(708)), false)) return exp_of_any(x);
   const Exponential64 e(x);
   return (Lanes<double>(1) + e.p) * shifted_to_exponent(e.n);
 }
+#endif
 
 /// 1 - 2 / (e^2|x| + 1); near 0, where that would be the difference of equal numbers, x - x t / (1 + t) with
-/// t = x^2/(3 + x^2/(5 + ... x^2/15)) (Lambert), 2^-56 at 0.65.
+/// t = x^2/(3 + x^2/(5 + ... x^2/15)) (Lambert), 2^-56 at 0.65. Both are a - a * b / c.
 CAPSTAN_INLINE Lanes<double> tanh(Lanes<double> x) {
   using L = Lanes<double>;
   const L size = abs(x), z = x * x, z2 = z * z;
   const Exponential64 e(limited(size + size, 0.0, 40.0));  // beyond, it is 1
-  const L power = shifted_to_exponent(e.n), far = L(1) - L(2) / fma(power, e.p, power + L(1));
+  const L power = shifted_to_exponent(e.n), far = fma(power, e.p, power + L(1));
   const L above = z * cubic(z, z2, 675675, 45045, 594, 1), below = cubic(z, z2, 2027025, 270270, 6930, 36) + above;
-  const L near = size - size * (above / below);
-  return with_sign_of(x, select(size < L(0.65), near, far));
+  const Mask<double> near = size < L(0.65);
+  const L quotient = select(near, above, L(2)) / select(near, below, far), a = select(near, size, L(1));
+  return with_sign_of(x, a - a * quotient);
 }
 
 /// The sum over s = f / (2 + f) of log(1 + f), without its first term and divided by s^3; z = s^2 < 0.0295.

@@ -12,6 +12,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "lib/kernels/host_device.hpp"
@@ -115,13 +117,21 @@ template <class T> CAPSTAN_INLINE bool any(Mask<T> mask) {
   return !_mm256_testz_si256(reinterpret_cast<__m256i>(mask.bits), reinterpret_cast<__m256i>(mask.bits));
 #elif defined(__SSE2__)
   return _mm_movemask_epi8(reinterpret_cast<__m128i>(mask.bits)) != 0;
+#elif defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)mask.bits) != 0;
 #else
   typename Register<T>::Integer seen = 0;
   for (int i = 0; i < Lanes<T>::size; ++i) seen |= mask.bits[i];
   return seen != 0;
 #endif
 }
-template <class T> CAPSTAN_INLINE bool all(Mask<T> mask) { return !any(~mask); }
+template <class T> CAPSTAN_INLINE bool all(Mask<T> mask) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  return _mm256_testc_si256(reinterpret_cast<__m256i>(mask.bits), _mm256_set1_epi32(-1));
+#else
+  return !any(~mask);
+#endif
+}
 
 /// a*b + c, rounded once where the processor can.
 template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> c) {
@@ -132,8 +142,8 @@ template <class T> CAPSTAN_INLINE Lanes<T> fma(Lanes<T> a, Lanes<T> b, Lanes<T> 
   if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_fmadd_ps(a.v, b.v, c.v));
   else return Lanes<T>(_mm256_fmadd_pd(a.v, b.v, c.v));
 #elif defined(__aarch64__)
-  for (int i = 0; i < Lanes<T>::size; ++i) c.v[i] = std::fma(a.v[i], b.v[i], c.v[i]);
-  return c;
+  if constexpr (sizeof(T) == 4) return Lanes<T>(vfmaq_f32(c.v, a.v, b.v));
+  else return Lanes<T>(vfmaq_f64(c.v, a.v, b.v));
 #else
   return a * b + c;
 #endif
@@ -145,6 +155,12 @@ template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) {
 #elif defined(__AVX2__)
   if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_sqrt_ps(x.v));
   else return Lanes<T>(_mm256_sqrt_pd(x.v));
+#elif defined(__SSE2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm_sqrt_ps(x.v));
+  else return Lanes<T>(_mm_sqrt_pd(x.v));
+#elif defined(__aarch64__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(vsqrtq_f32(x.v));
+  else return Lanes<T>(vsqrtq_f64(x.v));
 #else
   for (int i = 0; i < Lanes<T>::size; ++i) x.v[i] = std::sqrt(x.v[i]);
   return x;
