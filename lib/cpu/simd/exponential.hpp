@@ -120,7 +120,7 @@ template <class V> CAPSTAN_INLINE V exp_of(V x) {
 CAPSTAN_INLINE Floats exp(Floats x) { return exp_of(x); }
 template <int N> CAPSTAN_INLINE Many<N> exp(Many<N> x) { return exp_of(x); }
 
-/// 1/x, for 0.5 < x < 2^100. Without AVX-512 the guess is a quotient, which a step of Newton's would not bring any nearer.
+/// 1/x, for 0.5 < x < 2^100. Without AVX-512 the guess is a quotient, which a step of Newton's brings no nearer.
 template <class V> CAPSTAN_INLINE V reciprocal(V x) {
   const V guess = rough_reciprocal(x);
 #if defined(__AVX512F__)
