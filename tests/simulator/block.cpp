@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "tests/simulator/device.hpp"
@@ -13,7 +14,7 @@
 #endif
 
 // Saves what the calling convention (System V, x86-64) asks to keep on the stack that is left, and takes it from the
-// one that is entered.
+// one that is entered. A jump, for a processor expects a return to go where the last call came from.
 extern "C" void simulated_switch(void** left, void* entered);
 asm(R"(
 .text
@@ -34,7 +35,8 @@ simulated_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmpq *%rcx
 .size simulated_switch, .-simulated_switch
 )");
 
@@ -67,6 +69,7 @@ struct Block {
   void* scheduler_fake_stack = nullptr;
   const void* scheduler_bottom = nullptr;
   std::size_t scheduler_size = 0;
+  bool scheduler_leaves = false;  // is where the fiber that is entered came from
   Fiber* current = nullptr;
   std::deque<Fiber*> ready;
   std::vector<Fiber*> idle, at_barrier;
@@ -75,9 +78,29 @@ struct Block {
 };
 thread_local Block* block = nullptr;
 
+Fiber* new_fiber();
+
+/// Who goes on; null if nobody can.
+Fiber* next_fiber() {
+  Block& b = *block;
+  Fiber* next = nullptr;
+  if (b.begun < b.count) {  // all start before anybody goes on: the hardest order
+    if (b.idle.empty()) return new_fiber();
+    next = b.idle.back();
+    b.idle.pop_back();
+  } else if (!b.ready.empty()) {
+    const bool last = b.order % 2 == 0;
+    next = last ? b.ready.back() : b.ready.front();
+    if (last) b.ready.pop_back();
+    else b.ready.pop_front();
+  }
+  return next;
+}
+
 void enter(Fiber* fiber) {
   block->current = fiber;
 #if defined(__SANITIZE_ADDRESS__)
+  block->scheduler_leaves = true;
   __sanitizer_start_switch_fiber(&block->scheduler_fake_stack, fiber->stack.get(), kStack);
 #endif
   simulated_switch(&block->scheduler, fiber->at);
@@ -86,15 +109,26 @@ void enter(Fiber* fiber) {
 #endif
 }
 
-/// Back to the scheduler, until somebody enters this fiber again.
-void leave() {
-  Fiber* fiber = block->current;
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&fiber->fake_stack, block->scheduler_bottom, block->scheduler_size);
+/// What a fiber does first that has been entered.
+void arrive(void* fake_stack) {
+  const bool first = std::exchange(block->scheduler_leaves, false);
+  __sanitizer_finish_switch_fiber(fake_stack, first ? &block->scheduler_bottom : nullptr,
+                                  first ? &block->scheduler_size : nullptr);
+}
 #endif
-  simulated_switch(&fiber->at, block->scheduler);
+
+/// To the fiber that goes on, or, if none can, to the scheduler; until somebody enters this one again.
+void leave() {
+  Fiber *fiber = block->current, *next = next_fiber();
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(fiber->fake_stack, &block->scheduler_bottom, &block->scheduler_size);
+  __sanitizer_start_switch_fiber(&fiber->fake_stack, next == nullptr ? block->scheduler_bottom : next->stack.get(),
+                                 next == nullptr ? block->scheduler_size : kStack);
+#endif
+  block->current = next;
+  simulated_switch(&fiber->at, next == nullptr ? block->scheduler : next->at);
+#if defined(__SANITIZE_ADDRESS__)
+  arrive(fiber->fake_stack);
 #endif
 }
 
@@ -116,7 +150,7 @@ unsigned nth_thread(unsigned n) {
 
 [[noreturn]] void fiber_main() {
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(nullptr, &block->scheduler_bottom, &block->scheduler_size);
+  arrive(nullptr);
 #endif
   for (;;) {
     while (block->begun < block->count) {  // threads that wait for nobody share one fiber
@@ -202,17 +236,8 @@ void run_block(dim3 size, const std::function<void()>& thread, std::uint64_t ord
   for (unsigned w = 0; w < kept.warps.size(); ++w)
     kept.warps[w].size = kept.count - w * 32 < 32 ? kept.count - w * 32 : 32;
   while (kept.over < kept.count) {
-    Fiber* next = nullptr;
-    if (kept.begun < kept.count) {  // all start before anybody goes on: the hardest order
-      if (kept.idle.empty()) kept.idle.push_back(new_fiber());
-      next = kept.idle.back();
-      kept.idle.pop_back();
-    } else if (!kept.ready.empty()) {
-      const bool last = order % 2 == 0;
-      next = last ? kept.ready.back() : kept.ready.front();
-      if (last) kept.ready.pop_back();
-      else kept.ready.pop_front();
-    } else {
+    Fiber* const next = next_fiber();
+    if (next == nullptr) {
       kept.fibers.clear();  // those that wait in vain
       throw std::runtime_error("threads of a block wait for threads that do not come");
     }
