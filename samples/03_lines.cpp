@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   sample::Flags flags;
   return sample::run(
       argc, argv, "Fits a line and a plane by gradient descent; --quick changes nothing.", flags,
-      [&](CLI::App& app) { sample::add_picture(app, flags, "lines.svg"); },
+      [&](sample::CommandLine& line) { line.add_picture("lines.svg"); },
       [&] {
         sample::Log log(flags);
         sample::Checks checks;

@@ -224,18 +224,13 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const auto add = [&](CLI::App& app) {
-    app.add_option("--data", options.folder, "folder of cal_housing.data");
-    app.add_option("--steps", options.steps, "of batch gradient descent")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
-    app.add_option("--epochs", options.epochs, "of mini-batches")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--batch", options.batch, "rows in a mini-batch")
-        ->capture_default_str()
-        ->check(CLI::Range(1, 10000));
-    app.add_option("--learning-rate", options.rate, "of batch gradient descent without momentum")
-        ->capture_default_str();
-    sample::add_picture(app, options, "housing.svg");
+  const auto add = [&](sample::CommandLine& line) {
+    line.add("--data", options.folder, "folder of cal_housing.data");
+    line.add("--steps", options.steps, "of batch gradient descent", 1);
+    line.add("--epochs", options.epochs, "of mini-batches", 1);
+    line.add("--batch", options.batch, "rows in a mini-batch", 1, 10000);
+    line.add("--learning-rate", options.rate, "of batch gradient descent without momentum");
+    line.add_picture("housing.svg");
   };
   return sample::run(argc, argv, "Linear regression of house prices in four ways that agree, and by mini-batches.",
                      options, add, [&] {

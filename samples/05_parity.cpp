@@ -185,13 +185,11 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const auto add = [&](CLI::App& app) {
-    app.add_option("--steps", options.steps, "training steps; with fewer the check at the end may fail")
-        ->capture_default_str()
-        ->check(CLI::PositiveNumber);
-    app.add_option("--batch", options.batch, "strings a step")->capture_default_str()->check(CLI::PositiveNumber);
-    app.add_option("--learning-rate", options.learning_rate, "the highest learning rate")->capture_default_str();
-    sample::add_picture(app, options, "parity.svg");
+  const auto add = [&](sample::CommandLine& line) {
+    line.add("--steps", options.steps, "training steps; with fewer the check at the end may fail", 1);
+    line.add("--batch", options.batch, "strings a step", 1);
+    line.add("--learning-rate", options.learning_rate, "the highest learning rate");
+    line.add_picture("parity.svg");
   };
   return sample::run(argc, argv, "Learns the parity of 50-bit strings with a recurrent network.", options, add, [&] {
     if (options.quick) options.steps = std::min(options.steps, kQuickSteps);

@@ -6,8 +6,6 @@
 // Fails:  if fewer than 91 % are right; with --quick, a fifth of the steps, if fewer than 85 %.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -120,12 +118,12 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Tells handwritten digits apart by softmax regression.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "mnist_softmax.svg");
-        app.add_option("--weights", options.weights, "PNG file for the weights as pictures")->capture_default_str();
-        app.add_option("--data", options.folder, "folder of the four MNIST files");
-        app.add_option("--steps", options.steps, "of 100 images")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "of gradient descent")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("mnist_softmax.svg");
+        line.add("--weights", options.weights, "PNG file for the weights as pictures");
+        line.add("--data", options.folder, "folder of the four MNIST files");
+        line.add("--steps", options.steps, "of 100 images", 1);
+        line.add("--learning-rate", options.learning_rate, "of gradient descent");
       },
       [&] { return run(options); });
 }

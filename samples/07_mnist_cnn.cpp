@@ -10,8 +10,6 @@
 // Fails:  if fewer than 99.2 % are right with the averages; with --quick, 300 steps, if fewer than 85 %.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -179,12 +177,12 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Tells handwritten digits apart by a network of two convolutions.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "mnist_cnn.svg");
-        app.add_option("--wrong", options.wrong, "PNG file for the digits that it gets wrong")->capture_default_str();
-        app.add_option("--data", options.folder, "folder of the four MNIST files");
-        app.add_option("--steps", options.steps, "of 50 images")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "of Adam")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("mnist_cnn.svg");
+        line.add("--wrong", options.wrong, "PNG file for the digits that it gets wrong");
+        line.add("--data", options.folder, "folder of the four MNIST files");
+        line.add("--steps", options.steps, "of 50 images", 1);
+        line.add("--learning-rate", options.learning_rate, "of Adam");
       },
       [&] { return run(options); });
 }

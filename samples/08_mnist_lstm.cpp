@@ -6,8 +6,6 @@
 // Fails:  if not more than 97.5 % are right; with --quick, a tenth of the steps, if fewer than 75 %.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -135,11 +133,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Tells handwritten digits apart by an LSTM that reads their rows.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "mnist_lstm.svg");
-        app.add_option("--data", options.folder, "folder of the four MNIST files");
-        app.add_option("--steps", options.steps, "of 128 images")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("mnist_lstm.svg");
+        line.add("--data", options.folder, "folder of the four MNIST files");
+        line.add("--steps", options.steps, "of 128 images", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

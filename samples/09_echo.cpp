@@ -7,8 +7,6 @@
 //         tenth of the passes, 0.1 and 98 %. Who guesses has a loss of 0.69 and half of the bits.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -133,15 +131,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Teaches a small recurrent network to say bits again three steps later.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "echo.svg");
-        app.add_option("--passes", options.passes, "series to learn from")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        app.add_option("--bits", options.bits, "of a series, in five rows")
-            ->capture_default_str()
-            ->check(CLI::Range(300, 100000000));
-        app.add_option("--learning-rate", options.learning_rate, "of Adagrad")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("echo.svg");
+        line.add("--passes", options.passes, "series to learn from", 1);
+        line.add("--bits", options.bits, "of a series, in five rows", 300, 100000000);
+        line.add("--learning-rate", options.learning_rate, "of Adagrad");
       },
       [&] { return run(options); });
 }

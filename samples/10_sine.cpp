@@ -6,8 +6,6 @@
 // Fails:  if that error exceeds 0.05; 0.5 is what one gets for saying 0. --quick is the same run: it takes a second.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -131,10 +129,10 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Teaches an LSTM to tell the cosine from the sine.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "sine.svg");
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "of Adam")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("sine.svg");
+        line.add("--steps", options.steps, "training steps", 1);
+        line.add("--learning-rate", options.learning_rate, "of Adam");
       },
       [&] { return run(options); });
 }

@@ -9,8 +9,6 @@
 //         1000 steps, 8. Who counts letters has 17, and who counts pairs of them 11.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -243,11 +241,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Learns English letter by letter, and writes some.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "characters.svg");
-        app.add_option("--data", options.folder, "folder of text8");
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_flag("--fused", options.fused, "the library's LSTM instead of the hand-written one");
+      [&](sample::CommandLine& line) {
+        line.add_picture("characters.svg");
+        line.add("--data", options.folder, "folder of text8");
+        line.add("--steps", options.steps, "training steps", 1);
+        line.add("--fused", options.fused, "the library's LSTM instead of the hand-written one");
       },
       [&] { return run(options); });
 }

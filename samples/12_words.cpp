@@ -9,8 +9,6 @@
 //         better at the validation text than counting words is: 687, and 102 of the 1000 words of --quick.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -248,18 +246,13 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Learns English word by word.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "words.svg");
-        app.add_option("--data", options.folder, "folder of the Penn Treebank's three texts");
-        app.add_option("--size", options.size, "of the network, with the recipe that was published for it")
-            ->capture_default_str()
-            ->check(CLI::IsMember({"small", "medium", "large"}));
-        app.add_option("--epochs", options.epochs, "0: the recipe's")
-            ->capture_default_str()
-            ->check(CLI::NonNegativeNumber);
-        app.add_option("--words", options.words, "that have a number of their own, the most frequent; 0: all")
-            ->capture_default_str()
-            ->check(CLI::NonNegativeNumber);
+      [&](sample::CommandLine& line) {
+        line.add_picture("words.svg");
+        line.add("--data", options.folder, "folder of the Penn Treebank's three texts");
+        line.add("--size", options.size, "of the network, with the recipe that was published for it",
+                 {"small", "medium", "large"});
+        line.add("--epochs", options.epochs, "0: the recipe's", 0);
+        line.add("--words", options.words, "that have a number of their own, the most frequent; 0: all", 0);
       },
       [&] { return run(options); });
 }

@@ -6,8 +6,6 @@
 // Fails:  unless all 200 are exact; with --quick, a fifth of the steps, if fewer than 100 are.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -155,10 +153,10 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Deletes the odd numbers of sequences, by a recurrent network that reads and one that says.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "odd_numbers.svg");
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("odd_numbers.svg");
+        line.add("--steps", options.steps, "training steps", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

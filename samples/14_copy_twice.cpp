@@ -8,8 +8,6 @@
 //         sequences of two to five numbers and 250 steps, and fails below 80 % with attention.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -231,14 +229,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Deletes odd numbers and says the rest twice, with attention and without.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "copy_twice.svg");
-        app.add_option("--alignment", options.alignment, "where the picture of the weights goes")
-            ->capture_default_str();
-        app.add_option("--steps", options.steps, "training steps of each model")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("copy_twice.svg");
+        line.add("--alignment", options.alignment, "where the picture of the weights goes");
+        line.add("--steps", options.steps, "training steps of each model", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

@@ -6,8 +6,6 @@
 // Fails:  if 90 % of the held-out words or fewer are right; with --quick, 15 epochs instead of 60, if 20 % or fewer.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -241,13 +239,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Sorts the letters of words by sequence to sequence.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "letters.svg");
-        app.add_option("--data", options.folder, "folder of letters_source.txt and letters_target.txt");
-        app.add_option("--epochs", options.epochs, "passes over the words")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("letters.svg");
+        line.add("--data", options.folder, "folder of letters_source.txt and letters_target.txt");
+        line.add("--epochs", options.epochs, "passes over the words", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

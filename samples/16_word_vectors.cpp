@@ -14,8 +14,6 @@
 // rarer a word is; it has found both by then.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -267,28 +265,18 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Learns vectors of words from a text.", options,
-      [&](CLI::App& app) {
-        app.add_option("--data", options.folder, "folder of text8");
-        app.add_option("--questions", options.questions, "folder of Google's questions-words.txt");
-        app.add_option("--model", options.model, "what is asked for")
-            ->capture_default_str()
-            ->check(CLI::IsMember({"skip-gram", "cbow"}));
-        app.add_option("--loss", options.loss, "what it is trained by")
-            ->capture_default_str()
-            ->check(CLI::IsMember({"sampled-softmax", "nce"}));
-        app.add_flag("--published", options.published, "SGD with rate 1, windows of 1, vectors that start in [-1, 1]");
-        app.add_option("--steps", options.steps, "training steps")
-            ->capture_default_str()
-            ->check(CLI::Range(2 * kReportEvery, std::int64_t{100000000}));
-        app.add_option("--batch", options.batch, "answers a step")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--size", options.size, "of a vector")->capture_default_str()->check(CLI::Range(2, 100000));
-        app.add_option("--window", options.window, "words to each side")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        app.add_option("--negatives", options.negatives, "words drawn a step")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        sample::add_picture(app, options, "word_vectors.svg");
+      [&](sample::CommandLine& line) {
+        line.add("--data", options.folder, "folder of text8");
+        line.add("--questions", options.questions, "folder of Google's questions-words.txt");
+        line.add("--model", options.model, "what is asked for", {"skip-gram", "cbow"});
+        line.add("--loss", options.loss, "what it is trained by", {"sampled-softmax", "nce"});
+        line.add("--published", options.published, "SGD with rate 1, windows of 1, vectors that start in [-1, 1]");
+        line.add("--steps", options.steps, "training steps", 2 * kReportEvery, 100000000);
+        line.add("--batch", options.batch, "answers a step", 1);
+        line.add("--size", options.size, "of a vector", 2, 100000);
+        line.add("--window", options.window, "words to each side", 1);
+        line.add("--negatives", options.negatives, "words drawn a step", 1);
+        line.add_picture("word_vectors.svg");
       },
       [&] { return run(options); });
 }

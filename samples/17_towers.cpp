@@ -9,8 +9,6 @@
 // rehearsal of the same program. It gains little there, as operations divide their work among the cores by themselves.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <barrier>
 #include <cmath>
@@ -49,8 +47,7 @@ struct Points {
 namespace {
 
 struct Options : sample::Flags {
-  std::int64_t steps = 500, batch = 1001;  // odd, so that towers get parts of different sizes
-  int towers = 0;
+  std::int64_t steps = 500, batch = 1001, towers = 0;  // an odd batch, of which towers get parts of different sizes
 };
 
 struct Run {
@@ -241,7 +238,8 @@ void draw(const std::string& path, const Run& alone, const Run& towers) {
 }
 
 std::vector<cs::Device> devices_of(const Options& options) {
-  const int gpus = cs::cuda::count(), towers = options.towers > 0 ? options.towers : std::max(gpus, 2);
+  const int gpus = cs::cuda::count(),
+            towers = options.towers > 0 ? static_cast<int>(options.towers) : std::max(gpus, 2);
   std::vector<cs::Device> devices;
   for (int i = 0; i < towers; ++i) devices.push_back(gpus > 0 ? cs::Device(cs::cuda(i % gpus)) : cs::cpu());
   return devices;
@@ -290,13 +288,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Trains one model in towers on several devices, with averaged gradients.", options,
-      [&](CLI::App& app) {
-        app.add_option("--towers", options.towers, "0: one for each GPU, else 2")->check(CLI::NonNegativeNumber);
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--batch", options.batch, "points a step, of all towers together")
-            ->capture_default_str()
-            ->check(CLI::PositiveNumber);
-        sample::add_picture(app, options, "towers.svg");
+      [&](sample::CommandLine& line) {
+        line.add("--towers", options.towers, "0: one for each GPU, else 2", 0, 1000);
+        line.add("--steps", options.steps, "training steps", 1);
+        line.add("--batch", options.batch, "points a step, of all towers together", 1);
+        line.add_picture("towers.svg");
       },
       [&] { return run(options); });
 }

@@ -6,8 +6,6 @@
 //         with the very weights of the one that was not; or if the network tells the rings apart for less than 95 %.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -234,14 +232,12 @@ int run(const sample::Flags& flags) {
 int main(int argc, char** argv) {
   sample::Flags flags;
   const char* const what = "Saves a model and a run of training, and goes on from the files.";
-  return sample::run(
-      argc, argv, what, flags, [](CLI::App&) {},
-      [&] {
-        try {
-          return run(flags);
-        } catch (const cs::BackendError& missing) {  // a build without minizip or nlohmann-json
-          std::fprintf(stderr, "skipped: %s\n", missing.what());
-          return sample::kSkipped;
-        }
-      });
+  return sample::run(argc, argv, what, flags, [&] {
+    try {
+      return run(flags);
+    } catch (const cs::BackendError& missing) {  // a build without minizip or nlohmann-json
+      std::fprintf(stderr, "skipped: %s\n", missing.what());
+      return sample::kSkipped;
+    }
+  });
 }

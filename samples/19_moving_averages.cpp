@@ -7,8 +7,6 @@
 //         or if the model has not its own values back.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -145,13 +143,11 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const auto add = [&](CLI::App& app) {
-    app.add_option("--steps", options.steps, "of training; 1000 with --quick")
-        ->capture_default_str()
-        ->check(CLI::Range(100, 100000000));
-    app.add_option("--learning-rate", options.learning_rate, "constant over the run")->capture_default_str();
-    app.add_option("--decay", options.decay, "how much of an average stays in each step")->capture_default_str();
-    sample::add_picture(app, options, "moving_averages.svg");
+  const auto add = [&](sample::CommandLine& line) {
+    line.add("--steps", options.steps, "of training; 1000 with --quick", 100, 100000000);
+    line.add("--learning-rate", options.learning_rate, "constant over the run");
+    line.add("--decay", options.decay, "how much of an average stays in each step");
+    line.add_picture("moving_averages.svg");
   };
   return sample::run(argc, argv, "Averages the weights of a model over the steps of training.", options, add, [&] {
     if (options.quick && options.steps > 1000) options.steps = 1000;

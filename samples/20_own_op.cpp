@@ -6,8 +6,6 @@
 // Fails:  if a value or gradient is wrong, a wrong gradient passes the check, or a sign is not found.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -182,9 +180,9 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Operations of one's own, with gradients written by hand.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "own_op.svg");
-        app.add_option("--steps", options.steps, "training steps")->capture_default_str()->check(CLI::PositiveNumber);
+      [&](sample::CommandLine& line) {
+        line.add_picture("own_op.svg");
+        line.add("--steps", options.steps, "training steps", 1);
       },
       [&] { return run(options); });
 }

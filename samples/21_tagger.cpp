@@ -9,8 +9,6 @@
 //         120 steps, if they are below 0.55, or further than 0.9 times.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -169,11 +167,11 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Finds where words begin in a text without blanks, reading in one direction and in both.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "tagger.svg");
-        app.add_option("--data", options.folder, "folder of text8, or of a part of it");
-        app.add_option("--steps", options.steps, "of 64 lines")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("tagger.svg");
+        line.add("--data", options.folder, "folder of text8, or of a part of it");
+        line.add("--steps", options.steps, "of 64 lines", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

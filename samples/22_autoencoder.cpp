@@ -8,8 +8,6 @@
 //         two thirds of that of the mean image.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -153,14 +151,12 @@ int main(int argc, char** argv) {
   Options options;
   return sample::run(
       argc, argv, "Squeezes images into a few numbers by convolutions, and draws them again from these.", options,
-      [&](CLI::App& app) {
-        sample::add_picture(app, options, "autoencoder.png");
-        app.add_option("--data", options.folder, "folder of the four MNIST files");
-        app.add_option("--code", options.code, "numbers that stand for an image")
-            ->capture_default_str()
-            ->check(CLI::Range(1, 784));
-        app.add_option("--steps", options.steps, "of 128 images")->capture_default_str()->check(CLI::PositiveNumber);
-        app.add_option("--learning-rate", options.learning_rate, "at the start; it falls to 0")->capture_default_str();
+      [&](sample::CommandLine& line) {
+        line.add_picture("autoencoder.png");
+        line.add("--data", options.folder, "folder of the four MNIST files");
+        line.add("--code", options.code, "numbers that stand for an image", 1, 784);
+        line.add("--steps", options.steps, "of 128 images", 1);
+        line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },
       [&] { return run(options); });
 }

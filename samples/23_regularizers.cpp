@@ -7,8 +7,6 @@
 //         5 of the 16 weights to 0 and L2 makes their norm smaller; or if a step with L2 is not one with weight decay.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -168,12 +166,10 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const auto add = [&](CLI::App& app) {
-    app.add_option("--steps", options.steps, "of each fit; 600 with --quick")
-        ->capture_default_str()
-        ->check(CLI::Range(100, 100000000));
-    app.add_option("--strength", options.strength, "of the penalties")->capture_default_str();
-    sample::add_picture(app, options, "regularizers.svg");
+  const auto add = [&](sample::CommandLine& line) {
+    line.add("--steps", options.steps, "of each fit; 600 with --quick", 100, 100000000);
+    line.add("--strength", options.strength, "of the penalties");
+    line.add_picture("regularizers.svg");
   };
   return sample::run(argc, argv, "Fits a polynomial with and without penalties on its weights.", options, add, [&] {
     if (options.quick && options.steps > 600) options.steps = 600;

@@ -7,8 +7,6 @@
 //         schedule's rate; unless each that comes to rest ends with less than half the error of the constant rate.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -156,12 +154,10 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const auto add = [&](CLI::App& app) {
-    app.add_option("--steps", options.steps, "of each run; 600 with --quick")
-        ->capture_default_str()
-        ->check(CLI::Range(200, 100000000));
-    app.add_option("--learning-rate", options.learning_rate, "the highest one")->capture_default_str();
-    sample::add_picture(app, options, "schedules.svg");
+  const auto add = [&](sample::CommandLine& line) {
+    line.add("--steps", options.steps, "of each run; 600 with --quick", 200, 100000000);
+    line.add("--learning-rate", options.learning_rate, "the highest one");
+    line.add_picture("schedules.svg");
   };
   return sample::run(argc, argv, "Trains a network under different learning-rate schedules.", options, add, [&] {
     if (options.quick && options.steps > 600) options.steps = 600;

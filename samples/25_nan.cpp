@@ -7,8 +7,6 @@
 //         not help.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -151,6 +149,5 @@ int run(const sample::Flags& flags) {
 
 int main(int argc, char** argv) {
   sample::Flags flags;
-  return sample::run(
-      argc, argv, "Finds out why a loss stops being a number.", flags, [](CLI::App&) {}, [&] { return run(flags); });
+  return sample::run(argc, argv, "Finds out why a loss stops being a number.", flags, [&] { return run(flags); });
 }

@@ -3,17 +3,21 @@
 // Capstan need none of it.
 #include <capstan/capstan.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace sample {
 
@@ -97,34 +101,32 @@ class Checks {
   bool failed_ = false;
 };
 
-/// Reads the command line into `flags`, seeds the library and calls `body`, which returns the exit code.
-/// `add(app)` adds the sample's own options.
-template <class AddOptions, class Body>
-int run(int argc, char** argv, const char* what, Flags& flags, AddOptions&& add, Body&& body) {
-  CLI::App app{what};
-  app.add_flag("--quick", flags.quick, "a run of seconds, with weaker checks");
-  app.add_option("--seed", flags.seed, "of everything that is random")->capture_default_str();
-  app.add_option("--threads", flags.threads, "0: the library's default")->capture_default_str();
-  app.add_option("--log", flags.log, "folder for TensorBoard's events");
-  add(app);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    if (flags.threads > 0) capstan::set_threads(flags.threads);
-    capstan::seed(flags.seed);
-    return body();
-  } catch (const NoData& missing) {
-    std::fprintf(stderr, "skipped: %s\n", missing.what());
-    return kSkipped;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return kError;
-  }
-}
+/// The options of a command line, each of which stands for a variable that has its default. --help shows them.
+class CommandLine {
+ public:
+  static constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The option --picture, for samples that draw one.
-inline void add_picture(CLI::App& app, Flags& flags, const char* file) {
-  flags.picture = file;
-  app.add_option("--picture", flags.picture, "where the picture goes; none if empty")->capture_default_str();
+  CommandLine(CLI::App& app, Flags& flags) : app_(app), flags_(flags) {}
+
+  void add(const char* name, bool& to, const char* what);
+  void add(const char* name, double& to, const char* what);
+  void add(const char* name, std::int64_t& to, const char* what, std::int64_t least, std::int64_t most = kUnlimited);
+  void add(const char* name, std::string& to, const char* what, const std::vector<std::string>& choices = {});
+  /// --picture, for samples that draw one.
+  void add_picture(const char* file);
+
+ private:
+  CLI::App& app_;
+  Flags& flags_;
+};
+
+/// Reads the command line into `flags`, seeds the library and calls `body`, which returns the exit code.
+/// `add` adds the sample's own options.
+int run(int argc, char** argv, const char* what, Flags& flags, const std::function<void(CommandLine&)>& add,
+        const std::function<int()>& body);
+inline int run(int argc, char** argv, const char* what, Flags& flags, const std::function<int()>& body) {
+  return run(
+      argc, argv, what, flags, [](CommandLine&) {}, body);
 }
 
 }  // namespace sample

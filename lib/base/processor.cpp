@@ -1,9 +1,11 @@
 #include "lib/base/processor.hpp"
 
-#if CAPSTAN_SIMD_X86 && defined(__linux__)
+#if CAPSTAN_SIMD_X86
 #include <cpuid.h>
+#if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 #endif
 
 namespace capstan::base {
@@ -19,6 +21,19 @@ bool may_use_tiles() noexcept {
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 #else
   return false;
+#endif
+}
+
+bool has_whole_cores() noexcept {
+#if CAPSTAN_SIMD_X86
+  constexpr unsigned kHypervisor = 1u << 31, kTopology = 0xb, kThreads = 0xffff;
+  unsigned unused = 0, features = 0, threads = 0;
+  if (__get_cpuid(1, &unused, &unused, &features, &unused) == 0 || (features & kHypervisor) == 0) return true;
+  // the first level is that of a core's threads
+  if (__get_cpuid_count(kTopology, 0, &unused, &threads, &unused, &unused) == 0) return true;
+  return (threads & kThreads) > 1;
+#else
+  return true;
 #endif
 }
 

@@ -37,9 +37,11 @@ const SimdKernels& choose_kernels() {
   return baseline_kernels();
 }
 
+/// Tiles run at two fifths of their rate while a core's other thread is busy, multiply-adds at nearly all of theirs.
 const TileKernels* choose_tiles() {
 #if CAPSTAN_SIMD_X86
-  if (&simd() == &avx512_kernels() && !is_asked("avx512") && base::may_use_tiles()) return &amx_kernels();
+  const bool wanted = is_asked("amx") || (!is_asked("avx512") && base::has_whole_cores());
+  if (&simd() == &avx512_kernels() && wanted && base::may_use_tiles()) return &amx_kernels();
 #endif
   return nullptr;
 }

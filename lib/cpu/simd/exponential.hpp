@@ -28,15 +28,6 @@ CAPSTAN_INLINE Floats power_of_two(Floats n) {
 #endif
 }
 
-/// x * 2^n, rounded once, for |n| < 252.
-CAPSTAN_INLINE Floats scaled(Floats x, Floats n) {
-#if defined(__AVX512F__)
-  return Floats(_mm512_scalef_ps(x.v, n.v));
-#else
-  return scaled_twice(x, n);
-#endif
-}
-
 /// 1/x to 2^-14 or better, for 0.5 < x < 2^100.
 CAPSTAN_INLINE Floats rough_reciprocal(Floats x) {
 #if defined(__AVX512F__)
@@ -56,9 +47,10 @@ template <int N> CAPSTAN_INLINE Many<N> less_product(Many<N> a, Many<N> b, Many<
   return for_registers_of(
       [](Floats x, Floats y, Floats z) __attribute__((always_inline)) { return less_product(x, y, z); }, a, b, c);
 }
-template <int N> CAPSTAN_INLINE Many<N> scaled(Many<N> x, Many<N> n) {
+template <int N> CAPSTAN_INLINE Many<N> scaled_or_zero(Many<N> x, Many<N> n, Many<N> of, float low) {
   return for_registers_of(
-      [](Floats a, Floats b) __attribute__((always_inline)) { return scaled(a, b); }, x, n);
+      [=](Floats a, Floats b, Floats c) __attribute__((always_inline)) { return scaled_or_zero(a, b, c, low); }, x, n,
+      of);
 }
 template <int N> CAPSTAN_INLINE Many<N> power_of_two(Many<N> n) {
   return for_registers_of(
@@ -96,8 +88,9 @@ template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) {
 
 /// For any x.
 template <class V> CAPSTAN_INLINE V exp_anywhere(V x) {
-  const Exponential<V> e = exponential(limited(x, -104.0f, 89.0f));  // beyond, it is 0 or infinite
-  return scaled(V(1.0f) + e.p, e.n);
+  constexpr float kLow = -104, kHigh = 89;  // beyond, it is 0 or infinite
+  const Exponential<V> e = exponential(limited(x, kLow, kHigh));
+  return scaled_or_zero(V(1.0f) + e.p, e.n, x, kLow);
 }
 
 #if defined(__AVX512F__)
@@ -141,7 +134,8 @@ constexpr float kNear = 16;  // as far as sigmoid's 2^n + 1 is exact
 /// 1 / (1 + e^-x), for any x: far from 0, with z = e^-|x|, 1 / (1 + z) or z / (1 + z). The lanes near 0 take the other
 /// formula here, too: which values stand beside one depends on how threads cut a loop, and its bits must not.
 [[gnu::noinline, gnu::cold]] Floats sigmoid_anywhere(Floats x) {
-  const Floats size = abs(x), z = exp(-size), above = select(x < Floats(0), z, Floats(1));
+  const Floats size = abs(x), e = exp(-size), above = select(x < Floats(0), e, Floats(1));
+  const Floats z = select(size < Floats(20), e, Floats(0));  // no more than that shows in 1 + z
   const Floats guess = rough_reciprocal(Floats(1) + z), quotient = above * guess;
   const Floats far = fma(less_product(quotient, z, above - quotient), guess, quotient);
   return select(size <= Floats(kNear), reciprocal_of_one_more(exponential(-x)), far);

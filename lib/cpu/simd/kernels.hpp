@@ -376,8 +376,8 @@ struct SimdKernels {
 const SimdKernels& baseline_kernels();
 const SimdKernels& avx2_kernels();
 const SimdKernels& avx512_kernels();
-/// The best that this processor runs; CAPSTAN_SIMD=baseline|avx2|avx512 in the environment asks for less
-/// (avx512: no tiles, see tiles.hpp).
+/// The best that this processor runs; CAPSTAN_SIMD=baseline|avx2 in the environment asks for less. avx512 and amx are
+/// about tiles, see tiles.hpp.
 const SimdKernels& simd();
 
 }  // namespace capstan::on_cpu

@@ -203,8 +203,12 @@ template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::in
   if (i < count) store_part(exp(load_part(x + i, count - i) - s) * f, out + i, count - i);
 }
 
-/// Writes exp(x - largest) to y if y is not null, and returns the sum.
-template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count) {
+/// Writes exp(x - largest) to y if y is not null, and returns the sum. `through` is what x - largest goes through.
+struct AsItIs {
+  template <class X> CAPSTAN_INLINE X operator()(X x) const { return x; }
+};
+template <class T, class Through = AsItIs>
+CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count, Through through = {}) {
   using L = Lanes<T>;
   using G = Group<T, kGroup>;
   constexpr std::int64_t kBlock = 256 * L::size;
@@ -215,7 +219,7 @@ template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y,
     G parts(T(0));
     std::int64_t i = begin;
     for (; i + G::size <= end; i += G::size) {
-      const G e = exp(G::load(x + i) - G(largest));
+      const G e = exp(for_registers_of(through, G::load(x + i) - G(largest)));
       if (y != nullptr) e.store(y + i);
       parts = parts + e;
     }
@@ -223,7 +227,7 @@ template <class T> CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y,
     for (int r = 1; r < kGroup; ++r) part = part + parts.at[r];
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
-      const L e = exp(load_part(x + i, width) - shift);
+      const L e = exp(through(load_part(x + i, width) - shift));
       if (y != nullptr) store_part(e, y + i, width);
       part = part + first_of(e, width);
     }

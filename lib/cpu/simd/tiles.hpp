@@ -49,7 +49,8 @@ struct TileKernels {
 };
 
 const TileKernels& amx_kernels();
-/// Null where this processor has none, where the system does not lend them, or where CAPSTAN_SIMD asks for less.
+/// Null where this processor has none or the system does not lend them, where CAPSTAN_SIMD asks for less, and in virtual
+/// machines whose cores others may share, unless CAPSTAN_SIMD=amx asks for them.
 const TileKernels* tile_kernels();
 
 }  // namespace capstan::on_cpu

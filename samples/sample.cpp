@@ -1,0 +1,55 @@
+#include "samples/sample.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+
+namespace sample {
+
+void CommandLine::add(const char* name, bool& to, const char* what) { app_.add_flag(name, to, what); }
+
+void CommandLine::add(const char* name, double& to, const char* what) {
+  app_.add_option(name, to, what)->capture_default_str();
+}
+
+void CommandLine::add(const char* name, std::int64_t& to, const char* what, std::int64_t least, std::int64_t most) {
+  CLI::Option* const option = app_.add_option(name, to, what)->capture_default_str();
+  if (most < kUnlimited) option->check(CLI::Range(least, most));
+  else option->check(CLI::Range(least, most, "INT of at least " + std::to_string(least)));
+}
+
+void CommandLine::add(const char* name, std::string& to, const char* what, const std::vector<std::string>& choices) {
+  CLI::Option* const option = app_.add_option(name, to, what);
+  if (!to.empty()) option->capture_default_str();
+  if (!choices.empty()) option->check(CLI::IsMember(choices));
+}
+
+void CommandLine::add_picture(const char* file) {
+  flags_.picture = file;
+  add("--picture", flags_.picture, "where the picture goes; none if empty");
+}
+
+int run(int argc, char** argv, const char* what, Flags& flags, const std::function<void(CommandLine&)>& add,
+        const std::function<int()>& body) {
+  CLI::App app{what};
+  CommandLine line(app, flags);
+  line.add("--quick", flags.quick, "a run of seconds, with weaker checks");
+  app.add_option("--seed", flags.seed, "of everything that is random")->capture_default_str();
+  app.add_option("--threads", flags.threads, "0: the library's default")->capture_default_str();
+  line.add("--log", flags.log, "folder for TensorBoard's events");
+  add(line);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    if (flags.threads > 0) capstan::set_threads(flags.threads);
+    capstan::seed(flags.seed);
+    return body();
+  } catch (const NoData& missing) {
+    std::fprintf(stderr, "skipped: %s\n", missing.what());
+    return kSkipped;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return kError;
+  }
+}
+
+}  // namespace sample
