@@ -14,8 +14,16 @@ void CommandLine::add(const char* name, double& to, const char* what) {
 
 void CommandLine::add(const char* name, std::int64_t& to, const char* what, std::int64_t least, std::int64_t most) {
   CLI::Option* const option = app_.add_option(name, to, what)->capture_default_str();
-  if (most < kUnlimited) option->check(CLI::Range(least, most));
-  else option->check(CLI::Range(least, most, "INT of at least " + std::to_string(least)));
+  if (most < kUnlimited) {
+    option->check(CLI::Range(least, most));
+    return;
+  }
+  const std::string rule = "at least " + std::to_string(least);
+  option->check(
+      [least, rule](const std::string& text) {
+        return std::strtoll(text.c_str(), nullptr, 10) < least ? text + " is not " + rule : std::string();
+      },
+      rule);
 }
 
 void CommandLine::add(const char* name, std::string& to, const char* what, const std::vector<std::string>& choices) {

@@ -135,7 +135,7 @@ constexpr float kNear = 16;  // as far as sigmoid's 2^n + 1 is exact
 /// formula here, too: which values stand beside one depends on how threads cut a loop, and its bits must not.
 [[gnu::noinline, gnu::cold]] Floats sigmoid_anywhere(Floats x) {
   const Floats size = abs(x), e = exp(-size), above = select(x < Floats(0), e, Floats(1));
-  const Floats z = select(size < Floats(20), e, Floats(0));  // no more than that shows in 1 + z
+  const Floats z = select(size > Floats(20), Floats(0), e);  // beyond, 1 + z is 1
   const Floats guess = rough_reciprocal(Floats(1) + z), quotient = above * guess;
   const Floats far = fma(less_product(quotient, z, above - quotient), guess, quotient);
   return select(size <= Floats(kNear), reciprocal_of_one_more(exponential(-x)), far);
