@@ -192,7 +192,7 @@ TEST_CASE("convolutions with random settings give the values and gradients of pl
   }
 }
 
-TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[convolution]") {
+TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[convolution][blocks]") {
   const Axis image{75, 3, 1, 1, 1, 1}, wide{67, 5, 1, 1, 2, 2}, strided{71, 4, 2, 1, 0, 3};
   const auto setting = [](int axes, Axis d, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
     return Setting{axes, {d, h, w}, 2, groups, in, out, false};
@@ -238,7 +238,8 @@ TEST_CASE("the gradient for a weight keeps its digits over a long signal", "[con
   CHECK(close(gradients[0], from_doubles(std::vector<double>(20, expected_sum), {20, 1, 1}, DType::float32), 1e-4));
 }
 
-TEST_CASE("kernels of three and five columns agree with plain loops where six products make a tile", "[convolution]") {
+TEST_CASE("kernels of three and five columns agree with plain loops where six products make a tile",
+          "[convolution][blocks]") {
   const auto setting = [](int axes, Axis d, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
     return Setting{axes, {d, h, w}, 3, groups, in, out, false};
   };

@@ -200,7 +200,7 @@ TEST_CASE("float32 products overflow where their sums do", "[linalg]") {
   CHECK(std::fabs(number - 1.7e38 * 1.999) <= 1e-5 * number);
 }
 
-TEST_CASE("float32 products of very large and very small numbers keep their digits", "[linalg]") {
+TEST_CASE("float32 products of very large and very small numbers keep their digits", "[linalg][blocks]") {
   constexpr std::int64_t kSize = 160;
   const Tensor usual = spread_over(-3, 0, {kSize, kSize}, 19);
   struct Range {
