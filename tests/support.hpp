@@ -1,5 +1,6 @@
 #pragma once
 // What many tests share: numbers to feed in, comparisons that explain themselves, and the messages of exceptions.
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -35,6 +36,15 @@ capstan::Tensor strided(const capstan::Tensor& x);
 std::vector<double> values(const capstan::Tensor& t);
 /// The only element, of any type.
 double number(const capstan::Tensor& t);
+
+/// Whether computing something met a number without all its digits, for which Intel's processors take many times as
+/// long: this thread's flag of underflow shows it.
+template <class Compute>
+bool lacks_digits(Compute compute) {
+  std::feclearexcept(FE_UNDERFLOW);
+  compute();
+  return std::fetestexcept(FE_UNDERFLOW) != 0;
+}
 
 // --- comparisons -----------------------------------------------------------------------------------------------
 
