@@ -21,7 +21,7 @@ void CommandLine::add(const char* name, std::int64_t& to, const char* what, std:
   const std::string rule = "at least " + std::to_string(least);
   option->check(
       [least, rule](const std::string& text) {
-        return std::strtoll(text.c_str(), nullptr, 10) < least ? text + " is not " + rule : std::string();
+        return std::strtoll(text.c_str(), nullptr, 0) < least ? text + " is not " + rule : std::string();
       },
       rule);
 }

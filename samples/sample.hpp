@@ -110,7 +110,9 @@ class CommandLine {
 
   void add(const char* name, bool& to, const char* what);
   void add(const char* name, double& to, const char* what);
+  /// From `least` to `most`, both included.
   void add(const char* name, std::int64_t& to, const char* what, std::int64_t least, std::int64_t most = kUnlimited);
+  /// One of `choices`; any text if there are none.
   void add(const char* name, std::string& to, const char* what, const std::vector<std::string>& choices = {});
   /// --picture, for samples that draw one.
   void add_picture(const char* file);

@@ -37,8 +37,8 @@ std::vector<double> values(const capstan::Tensor& t);
 /// The only element, of any type.
 double number(const capstan::Tensor& t);
 
-/// Whether computing something met a number without all its digits, for which Intel's processors take many times as
-/// long: this thread's flag of underflow shows it.
+/// Whether computing something rounded to a number without all its digits, for which Intel's processors take many times
+/// as long: this thread's flag of underflow shows it, unless the number is exact.
 template <class Compute>
 bool lacks_digits(Compute compute) {
   std::feclearexcept(FE_UNDERFLOW);

@@ -31,7 +31,7 @@ bool has_whole_cores() noexcept {
   if (__get_cpuid(1, &unused, &unused, &features, &unused) == 0 || (features & kHypervisor) == 0) return true;
   // the first level is that of a core's threads
   if (__get_cpuid_count(kTopology, 0, &unused, &threads, &unused, &unused) == 0) return true;
-  return (threads & kThreads) > 1;
+  return (threads & kThreads) != 1;
 #else
   return true;
 #endif

@@ -8,8 +8,8 @@ namespace capstan::base {
 /// less than about 12 KiB, which could not hold it, are refused to the program; where one is in use, nothing is lent.
 bool may_use_tiles() noexcept;
 
-/// False in a virtual machine that shows one thread of each core: what the other one runs, if there is one, is somebody
-/// else's, and takes its part of the core unseen.
+/// False in a virtual machine that shows one thread of each core: the other one, if there is one, may be somebody
+/// else's, and take its part of the core unseen.
 bool has_whole_cores() noexcept;
 
 }  // namespace capstan::base

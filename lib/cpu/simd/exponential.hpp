@@ -134,11 +134,13 @@ constexpr float kNear = 16;  // as far as sigmoid's 2^n + 1 is exact
 /// 1 / (1 + e^-x), for any x: far from 0, with z = e^-|x|, 1 / (1 + z) or z / (1 + z). The lanes near 0 take the other
 /// formula here, too: which values stand beside one depends on how threads cut a loop, and its bits must not.
 [[gnu::noinline, gnu::cold]] Floats sigmoid_anywhere(Floats x) {
-  const Floats size = abs(x), e = exp(-size), above = select(x < Floats(0), e, Floats(1));
+  const Floats size = abs(x), e = exp(select(x < Floats(0), -size, limited(-size, -21.0f, 0.0f)));
+  const Floats above = select(x < Floats(0), e, Floats(1));
   const Floats z = select(size > Floats(20), Floats(0), e);  // beyond, 1 + z is 1
   const Floats guess = rough_reciprocal(Floats(1) + z), quotient = above * guess;
   const Floats far = fma(less_product(quotient, z, above - quotient), guess, quotient);
-  return select(size <= Floats(kNear), reciprocal_of_one_more(exponential(-x)), far);
+  const Floats near = reciprocal_of_one_more(exponential(limited(-x, -kNear, kNear)));
+  return select(size <= Floats(kNear), near, far);
 }
 template <int N> CAPSTAN_INLINE Many<N> sigmoid_anywhere(Many<N> x) {
   return for_registers_of(

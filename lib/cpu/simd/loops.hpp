@@ -200,13 +200,13 @@ template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::in
   std::int64_t i = 0;
   for (; i + G::size <= count; i += G::size) (exp(G::load(x + i) - G(shift)) * G(scale)).store(out + i);
   for (; i + L::size <= count; i += L::size) (exp(L::load(x + i) - s) * f).store(out + i);
-  if (i < count) store_part(exp(load_part(x + i, count - i) - s) * f, out + i, count - i);
+  if (i < count) store_part(exp(first_of(load_part(x + i, count - i), count - i, s) - s) * f, out + i, count - i);
 }
 
-/// Writes exp(x - largest) to y if y is not null, and returns the sum. `through` is what x - largest goes through.
 struct AsItIs {
   template <class X> CAPSTAN_INLINE X operator()(X x) const { return x; }
 };
+/// Writes exp(x - largest) to y if y is not null, and returns the sum. `through` is what x - largest goes through.
 template <class T, class Through = AsItIs>
 CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count, Through through = {}) {
   using L = Lanes<T>;
@@ -227,7 +227,7 @@ CAPSTAN_INLINE double sum_of_exp(const T* x, T largest, T* y, std::int64_t count
     for (int r = 1; r < kGroup; ++r) part = part + parts.at[r];
     for (; i < end; i += L::size) {
       const std::int64_t width = end - i < L::size ? end - i : L::size;
-      const L e = exp(through(load_part(x + i, width) - shift));
+      const L e = exp(through(first_of(load_part(x + i, width), width, shift) - shift));
       if (y != nullptr) store_part(e, y + i, width);
       part = part + first_of(e, width);
     }
