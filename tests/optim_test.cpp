@@ -1,4 +1,5 @@
-// Optimizers: their formulas step by step, missing gradients, options that change, handles; and the published fits.
+// Optimizers: their formulas step by step, missing gradients, options that change, handles, states that fade; and the
+// published fits.
 #include "tests/support.hpp"
 
 #include <cmath>
@@ -189,6 +190,48 @@ TEST_CASE("a step is not recorded by a tape that still lives", "[optim]") {
   adam.apply(Tensors{tape.gradient(loss, p)});
   CHECK(tape.size() == size);
   CHECK(number(tape.gradient(loss, p)) == 3);  // needs no old value
+}
+
+namespace {
+
+/// Of parameters with one gradient, and none for so long that means and sums of it are as good as 0.
+template <class Optimizer, class Options>
+void check_fades(Options options) {
+  const std::int64_t count = 37;  // whole registers and a rest
+  Optimizer optimizer({ones({count})}, options);
+  INFO(optimizer.name());
+  optimizer.apply(Tensors{random_in(-2, 2, {count}, DType::float32)});
+  const Tensors none{zeros({count})};
+  for (int t = 0; t < 3000; ++t) optimizer.apply(none);
+  CHECK_FALSE(lacks_digits([&] { optimizer.apply(none); }));
+  CHECK(std::isfinite(number(sum(optimizer.parameters()[0]))));
+}
+
+}  // namespace
+
+TEST_CASE("what fades where there are no gradients is 0 in the end, and takes no longer", "[optim][host]") {
+  using namespace optim;
+  check_fades<Sgd>(SgdOptions{.momentum = 0.8});
+  check_fades<Sgd>(SgdOptions{.momentum = 0.8, .nesterov = true});
+  check_fades<Adadelta>(AdadeltaOptions{.rho = 0.8});
+  check_fades<RmsProp>(RmsPropOptions{.alpha = 0.9});
+  check_fades<RmsProp>(RmsPropOptions{.alpha = 0.9, .momentum = 0.8});
+  check_fades<RmsProp>(RmsPropOptions{.alpha = 0.9, .momentum = 0.8, .centered = true});
+  check_fades<Adam>(AdamOptions{.beta1 = 0.8, .beta2 = 0.95});
+  check_fades<Adam>(AdamOptions{.beta1 = 0.8, .beta2 = 0.95, .amsgrad = true});
+  check_fades<AdamW>(AdamWOptions{.beta1 = 0.8, .beta2 = 0.95});
+  check_fades<Adamax>(AdamaxOptions{.beta1 = 0.8, .beta2 = 0.95});
+  check_fades<Nadam>(NadamOptions{.beta1 = 0.8, .beta2 = 0.95});
+  check_fades<RAdam>(RAdamOptions{.beta1 = 0.8, .beta2 = 0.95});
+  check_fades<Lamb>(LambOptions{.beta1 = 0.8, .beta2 = 0.95});
+}
+
+TEST_CASE("beside no epsilon every digit of a faded square counts", "[optim]") {
+  const Tensor p = ones({37});
+  optim::Adam adam({p}, {.beta1 = 0.8, .beta2 = 0.95, .epsilon = 0});
+  adam.apply(Tensors{random_in(-2, 2, {37}, DType::float32)});
+  for (int t = 0; t < 3000; ++t) adam.apply(Tensors{zeros({37})});
+  CHECK(std::isfinite(number(sum(p))));
 }
 
 // --- published fits --------------------------------------------------------------------------------------------

@@ -216,39 +216,6 @@ TEST_CASE("every optimizer follows its formula", "[optim]") {
   }
 }
 
-TEST_CASE("what fades where there are no gradients is 0 in the end, and takes no longer", "[optim][host]") {
-  using namespace optim;
-  const std::pair<Make, Make> makers[] = {
-      maker<Sgd>(SgdOptions{.learning_rate = 0.1, .momentum = 0.8}),
-      maker<Sgd>(SgdOptions{.learning_rate = 0.1, .momentum = 0.8, .nesterov = true}),
-      maker<Adadelta>(AdadeltaOptions{.rho = 0.8}),
-      rms_maker(false, 0),
-      rms_maker(false, 0.8),
-      rms_maker(true, 0.8),
-      maker<Adam>(AdamOptions{0.05, 0.8, 0.95}),
-      maker<Adam>(AdamOptions{0.05, 0.8, 0.95, 1e-6, 0, true}),
-      maker<AdamW>(AdamWOptions{0.05, 0.8, 0.95}),
-      maker<Adamax>(AdamaxOptions{0.05, 0.8, 0.95}),
-      maker<Nadam>(NadamOptions{0.05, 0.8, 0.95}),
-      maker<RAdam>(RAdamOptions{0.05, 0.8, 0.95}),
-  };
-  const std::int64_t count = 37;  // whole registers and a rest
-  const Tensors none{zeros({count})};
-  for (std::size_t i = 0; i < std::size(makers); ++i) {
-    INFO("number " << i);
-    const auto optimizer = makers[i].first({ones({count})});
-    optimizer->apply(Tensors{gradient_of_step(1, {count}, DType::float32)});
-    for (int t = 0; t < 3000; ++t) optimizer->apply(none);
-    CHECK_FALSE(lacks_digits([&] { optimizer->apply(none); }));
-  }
-  // beside no epsilon every digit of a square counts
-  const Tensor p = ones({count});
-  Adam adam({p}, AdamOptions{0.05, 0.8, 0.95, 0});
-  adam.apply(Tensors{gradient_of_step(1, {count}, DType::float32)});
-  for (int t = 0; t < 3000; ++t) adam.apply(none);
-  CHECK(std::isfinite(number(sum(p))));
-}
-
 TEST_CASE("Lamb moves a parameter in proportion to its norm", "[optim]") {
   for (const std::int64_t count : {std::int64_t{5}, std::int64_t{10007}}) {  // within a block, and over several
     const Tensor p = random_in(-1, 1, {count}, DType::float64, 7);
