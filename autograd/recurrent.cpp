@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <capstan/create.hpp>
+#include <capstan/ops/rearranging.hpp>
 #include <capstan/tape.hpp>
 
 namespace capstan {
@@ -18,6 +19,9 @@ using core::RecurrentKind;
 namespace {
 
 using autograd::kRecurrentOperands;
+using autograd::RecurrentPlace;
+
+constexpr int kKept = 12;  // tensors that a sequence or step saves: operands, lengths, gates, entering states
 
 // --- checks ------------------------------------------------------------------------------------------------------
 
@@ -186,37 +190,46 @@ Tensor given(const Tensor& grad, Where where) { return grad.defined() ? dense(gr
 
 }  // namespace
 
-void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths) {
+Tensor autograd::recurrent_grad_outputs(const Replay& r, const RecurrentRule& rule, RecurrentPlace at) {
+  if (rule.cell || !r.grad(0).defined()) return {};
+  const std::int64_t units = r.saved(at.saved + 4).size(0);
+  return units == r.grad(0).size(-1) ? r.grad(0) : narrow(r.grad(0), -1, at.column, units, r.where());
+}
+
+void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths,
+                                         RecurrentPlace at) {
   const Where where = r.where();
   GradientTape inner({.watch_parameters = false}, where);
+  const auto operand = [&](int i) -> const Tensor& { return r.saved(at.saved + i); };
   // The gradient for a tensor that stands for several operands is that for all of them: it is asked for once.
-  const auto asks = [&r](int i) {
+  const auto asks = [&](int i) {
     for (int j = 0; j < i; ++j)
-      if (r.saved(j).is_same(r.saved(i))) return false;
-    return r.needs(i);
+      if (operand(j).is_same(operand(i))) return false;
+    return r.needs(at.input + i);
   };
   std::vector<Tensor> sources;
   for (int i = 0; i < kRecurrentOperands; ++i)
     if (asks(i)) {
-      inner.watch(r.saved(i), where);
-      sources.push_back(r.saved(i));
+      inner.watch(operand(i), where);
+      sources.push_back(operand(i));
     }
-  const RecurrentOperands o{r.saved(0), r.saved(1), r.saved(2), r.saved(3),
-                            r.saved(4), r.saved(5), r.saved(6), r.saved(7)};
+  const RecurrentOperands o = autograd::recurrent_operands(r, at);
   const RecurrentOutputs out = autograd::recurrent_by_steps(rule, o, lengths, where);
   std::vector<Tensor> targets, seeds;
-  const Tensor* const results[] = {rule.cell ? &out.h : &out.outputs, rule.cell ? &out.c : &out.h, &out.c};
-  for (int i = 0; i < (rule.cell ? 2 : 3); ++i)
-    if (results[i]->defined() && r.grad(i).defined() && inner.follows(*results[i], where)) {
-      targets.push_back(*results[i]);
-      seeds.push_back(r.grad(i));
-    }
+  const auto seed = [&](const Tensor& result, const Tensor& grad) {
+    if (!result.defined() || !grad.defined() || !inner.follows(result, where)) return;
+    targets.push_back(result);
+    seeds.push_back(grad);
+  };
+  seed(out.outputs, autograd::recurrent_grad_outputs(r, rule, at));
+  seed(out.h, r.grad(at.h));
+  if (out.c.defined()) seed(out.c, r.grad(at.h + 1));
   if (targets.empty()) return;
   std::vector<Tensor> gradients = inner.gradient(targets, sources, seeds, Unconnected::undefined, where);
   for (int i = 0, next = 0; i < kRecurrentOperands; ++i)
     if (asks(i)) {
       Tensor& gradient = gradients[static_cast<std::size_t>(next++)];
-      if (gradient.defined()) r.give(i, std::move(gradient));
+      if (gradient.defined()) r.give(at.input + i, std::move(gradient));
     }
 }
 
@@ -238,33 +251,82 @@ Tensor gradient_like(const TensorImpl& x, Where where) {
   return sequence_like(x, x.shape[0], x.shape[1], x.shape[2], turned, where);
 }
 
+/// The gradients of one sequence or step of an entry: what the kernel takes, and what it makes.
+class FusedReplay {
+ public:
+  FusedReplay(Replay& r, const RecurrentRule& rule, RecurrentPlace at, Where where)
+      : r_(r), rule_(rule), at_(at), ready_(rule, autograd::recurrent_operands(r, at), where) {
+    outputs_ = autograd::recurrent_grad_outputs(r, rule, at);
+    if (outputs_.defined()) outputs_ = as_sequence(outputs_, rule, where);
+    h_ = given(r.grad(at.h), where);
+    if (rule.kind == RecurrentKind::lstm) c_ = given(r.grad(at.h + 1), where);
+    for (int i = 0; i < kRecurrentOperands; ++i) {
+      if (!r.needs(at.input + i)) continue;
+      const TensorImpl& operand = *saved(i).impl();
+      made_[i] = i == 0 ? gradient_like(operand, where) : autograd::result_like(operand, where);
+    }
+    dx_ = made_[0].defined() && !rule.cell ? as_sequence(made_[0], rule, where) : made_[0];
+  }
+
+  bool needed() const {
+    return std::any_of(std::begin(made_), std::end(made_), [](const Tensor& one) { return one.defined(); });
+  }
+  core::RecurrentTask task() const { return ready_.task(rule_, saved(8)); }
+  core::RecurrentGradients gradients() const {
+    return {*saved(9).impl(), saved(10).impl(), saved(11).impl(), outputs_.impl(), h_.impl(),
+            c_.impl(),        dx_.impl(),       made_[1].impl(),  made_[2].impl(), made_[3].impl(),
+            made_[4].impl(),  made_[5].impl(),  made_[6].impl(),  made_[7].impl()};
+  }
+  void give() {
+    for (int i = 0; i < kRecurrentOperands; ++i)
+      if (made_[i].defined()) r_.give(at_.input + i, std::move(made_[i]));
+  }
+
+ private:
+  const Tensor& saved(int i) const { return r_.saved(at_.saved + i); }
+
+  Replay& r_;
+  const RecurrentRule rule_;
+  const RecurrentPlace at_;
+  const Ready ready_;
+  Tensor outputs_, h_, c_;  // gradients given
+  Tensor made_[kRecurrentOperands], dx_;
+};
+
 void replay(Replay& r) {
   const Where where = r.where();
   const auto rule = r.attributes<RecurrentRule>();
-  if (autograd::listening()) return autograd::recurrent_replay_by_steps(r, rule, r.saved(8));
-  const RecurrentOperands o{r.saved(0), r.saved(1), r.saved(2), r.saved(3),
-                            r.saved(4), r.saved(5), r.saved(6), r.saved(7)};
-  const Ready ready(rule, o, where);
-  const bool lstm = rule.kind == RecurrentKind::lstm;
-  Tensor grad_outputs;
-  if (!rule.cell && r.grad(0).defined()) grad_outputs = as_sequence(r.grad(0), rule, where);
-  const Tensor grad_h = given(r.grad(rule.cell ? 0 : 1), where);
-  const Tensor grad_c = lstm ? given(r.grad(rule.cell ? 1 : 2), where) : Tensor();
+  const RecurrentPlace at = autograd::whole_entry(rule);
+  if (autograd::listening()) return autograd::recurrent_replay_by_steps(r, rule, r.saved(8), at);
+  FusedReplay one(r, rule, at, where);
+  backend_of(*r.saved(0).impl(), where).recurrent_backward(one.task(), one.gradients());
+  one.give();
+}
 
-  Tensor made[kRecurrentOperands];
-  TensorImpl* to[kRecurrentOperands] = {};
-  for (int i = 0; i < kRecurrentOperands; ++i) {
-    if (!r.needs(i)) continue;
-    made[i] = i == 0 ? gradient_like(*r.saved(0).impl(), where) : autograd::result_like(*r.saved(i).impl(), where);
-    to[i] = made[i].impl();
+/// The rule of the way back, and where it stands in the entry of both.
+RecurrentRule reversed(RecurrentRule rule) {
+  rule.reverse = true;
+  return rule;
+}
+RecurrentPlace second_place(const RecurrentRule& rule, std::int64_t column) {
+  return {kRecurrentOperands, kKept, rule.kind == RecurrentKind::lstm ? 3 : 2, column};
+}
+
+void replay_both(Replay& r) {
+  const Where where = r.where();
+  const auto rule = r.attributes<RecurrentRule>();
+  const RecurrentPlace first = autograd::whole_entry(rule), second = second_place(rule, r.saved(4).size(0));
+  if (autograd::listening()) {
+    autograd::recurrent_replay_by_steps(r, rule, r.saved(8), first);
+    return autograd::recurrent_replay_by_steps(r, reversed(rule), r.saved(8), second);
   }
-  const Tensor dx = r.needs(0) && !rule.cell ? as_sequence(made[0], rule, where) : made[0];
-  backend_of(*ready.x.get(), where)
-      .recurrent_backward(ready.task(rule, r.saved(8)),
-                          {*r.saved(9).impl(), r.saved(10).impl(), r.saved(11).impl(), grad_outputs.impl(),
-                           grad_h.impl(), grad_c.impl(), dx.impl(), to[1], to[2], to[3], to[4], to[5], to[6], to[7]});
-  for (int i = 0; i < kRecurrentOperands; ++i)
-    if (r.needs(i)) r.give(i, std::move(made[i]));
+  FusedReplay a(r, rule, first, where), b(r, reversed(rule), second, where);
+  const core::Backend& backend = backend_of(*r.saved(0).impl(), where);
+  if (a.needed() && b.needed()) backend.recurrent_both_backward(a.task(), a.gradients(), b.task(), b.gradients());
+  else if (a.needed()) backend.recurrent_backward(a.task(), a.gradients());
+  else if (b.needed()) backend.recurrent_backward(b.task(), b.gradients());
+  a.give();
+  b.give();
 }
 
 std::int64_t lines_of(const Sizes& s, const Tensor& lengths) {
@@ -274,48 +336,74 @@ std::int64_t lines_of(const Sizes& s, const Tensor& lengths) {
   return lines;
 }
 
-RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s,
-                           const Tensor& lengths, Where where) {
-  const Ready ready(rule, o, where);
-  const TensorImpl& x = *o.x.impl();
-  const bool lstm = rule.kind == RecurrentKind::lstm;
-  const auto result = [&](std::initializer_list<std::int64_t> sizes) {
-    return autograd::result_like(x, Shape(sizes, where), x.dtype, where);
-  };
-  RecurrentOutputs out;
-  if (!rule.cell)
-    out.outputs = rule.time_major ? result({s.time, s.batch, s.units})
-                                  : sequence_like(x, s.batch, s.time, s.units, rule.time_major_memory, where);
-  const Tensor outputs = rule.cell ? Tensor() : as_sequence(out.outputs, rule, where);
-  out.h = autograd::result_like(x, o.h.impl()->shape, x.dtype, where);
-  if (lstm) out.c = autograd::result_like(x, o.c.impl()->shape, x.dtype, where);
-
-  const Tensor* const operands[] = {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection};
-  Tensor gates, entering_h, entering_c;
-  if (autograd::followers(operands) != 0) {
+/// One sequence or step by the fused kernels: what they take, and what they fill. `outputs` of a sequence are made by
+/// who calls; `keep`: a gradient may be asked for.
+class FusedPass {
+ public:
+  FusedPass(const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s, const Tensor& lengths,
+            Tensor outputs, bool keep, Where where)
+      : rule_(rule), lengths_(lengths), ready_(rule, o, where) {
+    const TensorImpl& x = *o.x.impl();
+    const bool lstm = rule.kind == RecurrentKind::lstm;
+    const auto result = [&](std::initializer_list<std::int64_t> sizes) {
+      return autograd::result_like(x, Shape(sizes, where), x.dtype, where);
+    };
+    if (outputs.defined()) sequence_ = as_sequence(outputs, rule, where);
+    out.outputs = std::move(outputs);
+    out.h = autograd::result_like(x, o.h.impl()->shape, x.dtype, where);
+    if (lstm) out.c = autograd::result_like(x, o.c.impl()->shape, x.dtype, where);
+    if (!keep) return;
     const std::int64_t lines = lines_of(s, lengths);
     const std::int64_t blocks = rule.is_gru() || lstm ? 4 : 1;
     gates = result({lines, blocks * s.hidden});
-    if (s.time > 1 || lengths.defined()) {
-      entering_h = result({lines, s.units});
-      if (lstm) entering_c = result({lines, s.hidden});
-    }
+    if (s.time == 1 && !lengths.defined()) return;
+    entering_h = result({lines, s.units});
+    if (lstm) entering_c = result({lines, s.hidden});
   }
-  backend_of(x, where).recurrent_forward(
-      ready.task(rule, lengths),
-      {outputs.impl(), *out.h.impl(), out.c.impl(), gates.impl(), entering_h.impl(), entering_c.impl()});
+  core::RecurrentTask task() const { return ready_.task(rule_, lengths_); }
+  core::RecurrentResults results() const {
+    return {sequence_.impl(), *out.h.impl(), out.c.impl(), gates.impl(), entering_h.impl(), entering_c.impl()};
+  }
 
-  if (!autograd::attended()) return out;
+  RecurrentOutputs out;
+  Tensor gates, entering_h, entering_c;  // kept for the gradient
+
+ private:
+  const RecurrentRule rule_;
+  const Tensor& lengths_;
+  const Ready ready_;
+  Tensor sequence_;  // out.outputs as [batch, time, units]
+};
+
+Tensor new_outputs(const RecurrentRule& rule, const TensorImpl& x, const Sizes& s, std::int64_t width, Where where) {
+  if (rule.cell) return {};
+  if (rule.time_major) return autograd::result_like(x, Shape({s.time, s.batch, width}, where), x.dtype, where);
+  return sequence_like(x, s.batch, s.time, width, rule.time_major_memory, where);
+}
+
+bool followed(const RecurrentOperands& o) {
+  const Tensor* const operands[] = {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection};
+  return autograd::followers(operands) != 0;
+}
+
+RecurrentOutputs run_fused(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s,
+                           const Tensor& lengths, Where where) {
+  FusedPass pass(rule, o, s, lengths, new_outputs(rule, *o.x.impl(), s, s.units, where), followed(o), where);
+  backend_of(*o.x.impl(), where).recurrent_forward(pass.task(), pass.results());
+  if (!autograd::attended()) return std::move(pass.out);
+  RecurrentOutputs& out = pass.out;
   const auto tell = [&](std::initializer_list<Tensor*> results) {
-    autograd::record(
-        op, where, &replay, {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection}, results,
-        {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection, &lengths, &gates, &entering_h, &entering_c}, rule);
+    autograd::record(op, where, &replay, {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection}, results,
+                     {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection, &lengths, &pass.gates,
+                      &pass.entering_h, &pass.entering_c},
+                     rule);
   };
+  const bool lstm = rule.kind == RecurrentKind::lstm;
   if (rule.cell && lstm) tell({&out.h, &out.c});
   else if (rule.cell) tell({&out.h});
   else if (lstm) tell({&out.outputs, &out.h, &out.c});
   else tell({&out.outputs, &out.h});
-  return out;
+  return std::move(pass.out);
 }
 
 RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands& o, const SequenceOptions* options,
@@ -329,6 +417,41 @@ RecurrentOutputs run_in_float32(const char* op, const RecurrentRule& rule, const
     return run(op, rule, {x, h, c, wx, wh, b, bn, projection}, options, at);
   };
   return autograd::raised(run_with, where, o.x, o.h, o.c, o.wx, o.wh, o.b, o.bn, o.projection);
+}
+
+/// Outputs of two sequences side by side, and the last states of each.
+struct BothOutputs {
+  Tensor outputs, h, c, back_h, back_c;
+};
+
+/// A sequence and another one of the same x back in time, as one entry.
+BothOutputs run_both_fused(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s,
+                           const RecurrentOperands& p, const Sizes& back, const Tensor& lengths, Where where) {
+  const bool any = followed(o) || followed(p);
+  BothOutputs out{new_outputs(rule, *o.x.impl(), s, s.units + back.units, where), {}, {}, {}, {}};
+  const TensorImpl& both = *out.outputs.impl();
+  const auto columns = [&](std::int64_t from, std::int64_t count) {
+    const Shape shape({both.shape[0], both.shape[1], count}, where);
+    return core::make_view(both, shape, both.strides, from, where);
+  };
+  FusedPass a(rule, o, s, lengths, columns(0, s.units), any, where);
+  FusedPass b(reversed(rule), p, back, lengths, columns(s.units, back.units), any, where);
+  backend_of(*o.x.impl(), where).recurrent_both_forward(a.task(), a.results(), b.task(), b.results());
+  out.h = std::move(a.out.h), out.c = std::move(a.out.c);
+  out.back_h = std::move(b.out.h), out.back_c = std::move(b.out.c);
+  const auto tell = [&](std::initializer_list<Tensor*> results) {
+    autograd::record(op, where, &replay_both,
+                     {&o.x, &o.h, &o.c, &o.wx, &o.wh, &o.b, &o.bn, &o.projection,  //
+                      &p.x, &p.h, &p.c, &p.wx, &p.wh, &p.b, &p.bn, &p.projection},
+                     results, {&o.x,  &o.h,          &o.c,     &o.wx,    &o.wh,         &o.b,
+                               &o.bn, &o.projection, &lengths, &a.gates, &a.entering_h, &a.entering_c,  //
+                               &p.x,  &p.h,          &p.c,     &p.wx,    &p.wh,         &p.b,
+                               &p.bn, &p.projection, &lengths, &b.gates, &b.entering_h, &b.entering_c},
+                     rule);
+  };
+  if (rule.kind == RecurrentKind::lstm) tell({&out.outputs, &out.h, &out.c, &out.back_h, &out.back_c});
+  else tell({&out.outputs, &out.h, &out.back_h});
+  return out;
 }
 
 RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands& o, const SequenceOptions* options,
@@ -345,6 +468,25 @@ RecurrentOutputs run(const char* op, RecurrentRule rule, const RecurrentOperands
   if (is_half(o.x.dtype())) return autograd::recurrent_by_steps(rule, o, lengths, where);
   if (!lengths.defined() && autograd::rnn_fits_cache(rule, o)) return autograd::rnn_in_cache(op, rule, o, where);
   return run_fused(op, rule, o, sizes, lengths, where);
+}
+
+/// Both directions of a layer; the options do not reverse.
+BothOutputs run_both(const char* op, RecurrentKind kind, const RecurrentOperands& o, const RecurrentOperands& p,
+                     const SequenceOptions& options, Where where) {
+  const auto fuses = [](const RecurrentOperands& one) {
+    return !autograd::raises(one.x, one.h, one.c, one.wx, one.wh, one.b, one.bn, one.projection);
+  };
+  if (core::observed() || !fuses(o) || !fuses(p) || is_half(o.x.dtype())) {  // watchers see two operations
+    SequenceOptions reverse = options;
+    reverse.reverse = true;
+    RecurrentOutputs a = run(op, {.kind = kind}, o, &options, where), b = run(op, {.kind = kind}, p, &reverse, where);
+    return {concat({a.outputs, b.outputs}, -1, where), std::move(a.h), std::move(a.c), std::move(b.h), std::move(b.c)};
+  }
+  const RecurrentRule rule{
+      .kind = kind, .time_major = options.time_major, .time_major_memory = options.time_major_memory};
+  const Sizes sizes = Checks(op, rule, o, where)(), back = Checks(op, rule, p, where)();
+  const Tensor lengths = checked_lengths(op, o.x, options.lengths, sizes, where);
+  return run_both_fused(op, rule, o, sizes, p, back, lengths, where);
 }
 
 RecurrentKind kind_of(Activation activation) {
@@ -400,6 +542,17 @@ RnnResult gru(const Tensor& x, const Tensor& h0, const GruWeights& weights, bool
   return {std::move(out.outputs), std::move(out.h)};
 }
 
+detail::GruBoth detail::gru_both(const Tensor& x, const Tensor& h0, const GruWeights& weights, const Tensor& back_h0,
+                                 const GruWeights& back, bool reset_after, const SequenceOptions& options,
+                                 Where where) {
+  check_reset("gru", weights.bn, reset_after, where);
+  check_reset("gru", back.bn, reset_after, where);
+  BothOutputs out =
+      run_both("gru", kind_of(reset_after), {x, h0, none(), weights.wx, weights.wh, weights.b, weights.bn, none()},
+               {x, back_h0, none(), back.wx, back.wh, back.b, back.bn, none()}, options, where);
+  return {std::move(out.outputs), std::move(out.h), std::move(out.back_h)};
+}
+
 LstmState detail::lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wx, const Tensor& wh,
                             const Tensor& b, const Tensor& projection, Where where) {
   RecurrentOutputs out = run("lstm_cell", {.kind = RecurrentKind::lstm, .cell = true},
@@ -415,6 +568,15 @@ LstmResult lstm(const Tensor& x, const Tensor& h0, const Tensor& c0, const LstmW
       run("lstm", {.kind = RecurrentKind::lstm},
           {x, h0, c0, weights.wx, weights.wh, weights.b, none(), weights.projection}, &options, where);
   return {std::move(out.outputs), {std::move(out.h), std::move(out.c)}};
+}
+
+detail::LstmBoth detail::lstm_both(const Tensor& x, const LstmState& state, const LstmWeights& weights,
+                                   const LstmState& back_state, const LstmWeights& back, const SequenceOptions& options,
+                                   Where where) {
+  BothOutputs out = run_both(
+      "lstm", RecurrentKind::lstm, {x, state.h, state.c, weights.wx, weights.wh, weights.b, none(), weights.projection},
+      {x, back_state.h, back_state.c, back.wx, back.wh, back.b, none(), back.projection}, options, where);
+  return {std::move(out.outputs), {std::move(out.h), std::move(out.c)}, {std::move(out.back_h), std::move(out.back_c)}};
 }
 
 }  // namespace capstan

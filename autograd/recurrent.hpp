@@ -23,6 +23,22 @@ struct RecurrentOperands {
 
 inline constexpr int kRecurrentOperands = 8;
 
+/// Where a sequence or step stands in an entry: its operands among the inputs and saved tensors, the gradient of its
+/// last h among those of the results, and the first of its columns in the outputs, which come before that.
+struct RecurrentPlace {
+  int input = 0, saved = 0, h;
+  std::int64_t column = 0;
+};
+inline RecurrentPlace whole_entry(const RecurrentRule& rule) { return {.h = rule.cell ? 0 : 1}; }
+/// Gradients of the outputs, undefined if there are none, which a step has never.
+Tensor recurrent_grad_outputs(const Replay& r, const RecurrentRule& rule, RecurrentPlace at);
+
+/// Operands among an entry's saved tensors.
+inline RecurrentOperands recurrent_operands(const Replay& r, RecurrentPlace at) {
+  const auto saved = [&](int i) -> const Tensor& { return r.saved(at.saved + i); };
+  return {saved(0), saved(1), saved(2), saved(3), saved(4), saved(5), saved(6), saved(7)};
+}
+
 struct RecurrentOutputs {
   Tensor outputs, h, c;
 };
@@ -31,8 +47,8 @@ struct RecurrentOutputs {
 /// Operands were checked; lengths are int64 or undefined.
 RecurrentOutputs recurrent_by_steps(const RecurrentRule& rule, const RecurrentOperands& o, const Tensor& lengths,
                                     Where where);
-/// The gradient of that, for an entry whose inputs and first saved tensors are the operands.
-void recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths);
+/// The gradient of that, for an entry whose inputs and saved tensors hold the operands there.
+void recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths, RecurrentPlace at);
 
 /// Whether a plain recurrence is small enough to keep all that it needs of some rows in the cache through all steps, and
 /// how it does: nothing but the outputs is written, or kept for the gradient.

@@ -13,7 +13,7 @@ constexpr std::int64_t kMostUnits = 64, kMostInputs = 256;
 void replay(Replay& r) {
   const Where where = r.where();
   const auto rule = r.attributes<RecurrentRule>();
-  if (listening()) return recurrent_replay_by_steps(r, rule, {});
+  if (listening()) return recurrent_replay_by_steps(r, rule, {}, whole_entry(rule));
   const Tensor x = dense(r.saved(0), where), h0 = dense(r.saved(1), where);
   const Tensor wx = dense(r.saved(3), where), wh = dense(r.saved(4), where);
   const Tensor grad = r.grad(0).defined() ? dense(r.grad(0), where) : Tensor();

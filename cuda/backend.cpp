@@ -133,6 +133,8 @@ const Backend* cuda_backend() {
       .rnn_backward = on_device<&on_cuda::rnn_backward, "rnn_backward">,
       .recurrent_forward = on_device<&on_cuda::recurrent_forward, "recurrent_forward">,
       .recurrent_backward = on_device<&on_cuda::recurrent_backward, "recurrent_backward">,
+      .recurrent_both_forward = on_device<&on_cuda::recurrent_both_forward, "recurrent_both_forward">,
+      .recurrent_both_backward = on_device<&on_cuda::recurrent_both_backward, "recurrent_both_backward">,
       .attention = on_device<&on_cuda::attention, "attention">,
       .attention_backward = on_device<&on_cuda::attention_backward, "attention_backward">,
       .optimizer_steps = &steps_on_device,

@@ -170,6 +170,10 @@ void rnn_backward(const RnnBackward& task);
 // recurrent_forward.cu, recurrent_backward.cu
 void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentResults& out);
 void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGradients& to);
+void recurrent_both_forward(const core::RecurrentTask& a, const core::RecurrentResults& out_a,
+                            const core::RecurrentTask& b, const core::RecurrentResults& out_b);
+void recurrent_both_backward(const core::RecurrentTask& a, const core::RecurrentGradients& to_a,
+                             const core::RecurrentTask& b, const core::RecurrentGradients& to_b);
 // attention.cu
 void attention(const core::AttentionTask& task, TensorImpl& out, TensorImpl& statistics);
 void attention_backward(const core::AttentionTask& task, const core::AttentionGradients& gradients);

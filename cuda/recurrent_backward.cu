@@ -307,4 +307,10 @@ void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGr
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { Backward<T>(task, to).run(); });
 }
 
+void recurrent_both_backward(const core::RecurrentTask& a, const core::RecurrentGradients& to_a,
+                             const core::RecurrentTask& b, const core::RecurrentGradients& to_b) {
+  recurrent_backward(a, to_a);
+  recurrent_backward(b, to_b);
+}
+
 }  // namespace capstan::on_cuda

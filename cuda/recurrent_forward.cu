@@ -245,4 +245,10 @@ void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentRes
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { Forward<T>(task, out).run(); });
 }
 
+void recurrent_both_forward(const core::RecurrentTask& a, const core::RecurrentResults& out_a,
+                            const core::RecurrentTask& b, const core::RecurrentResults& out_b) {
+  recurrent_forward(a, out_a);
+  recurrent_forward(b, out_b);
+}
+
 }  // namespace capstan::on_cuda

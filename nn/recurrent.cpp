@@ -115,6 +115,12 @@ struct Passed {
   States last;
 };
 
+/// Of one layer: states of each direction.
+struct LayerPassed {
+  Tensor outputs;
+  std::vector<States> last;
+};
+
 /// What a call is made of, whichever layer it is of.
 struct Call {
   const char* layer;
@@ -163,7 +169,7 @@ struct Call {
                              own, "; all must have one type.");
   }
 
-  /// Layer after layer; `pass(input, states before, weights, options)` runs one direction of one.
+  /// Layer after layer; `pass(input, states before, layer, options)` runs both directions of one, or its only one.
   template <class State, class Pass>
   Passed run(const Tensor& x, const RecurrentOptions<State>& given, const States& start, Pass pass) const {
     SequenceOptions options{.lengths = given.lengths, .time_major = given.time_major};
@@ -175,17 +181,17 @@ struct Call {
       options.time_major_memory = i + 1 < layers.size() && hands_on();
       if (i > 0 && plan.training && plan.dropout > 0)
         sequence = dropout(sequence, 1 - plan.dropout, default_rng(), where);
-      std::vector<Tensor> outputs;
+      std::vector<States> before;
       for (std::int64_t direction = 0; direction < plan.directions; ++direction) {
-        options.reverse = direction == 1;
-        const Position position(static_cast<std::int64_t>(last_h.size()), where);
-        const States before{start.h[position], start.c.defined() ? start.c[position] : Tensor()};
-        Passed one = pass(sequence, before, options.reverse ? layers[i].backward : layers[i].forward, options);
-        outputs.push_back(std::move(one.outputs));
-        last_h.push_back(std::move(one.last.h));
-        if (one.last.c.defined()) last_c.push_back(std::move(one.last.c));
+        const Position position(static_cast<std::int64_t>(i) * plan.directions + direction, where);
+        before.push_back({start.h[position], start.c.defined() ? start.c[position] : Tensor()});
       }
-      sequence = outputs.size() == 1 ? std::move(outputs[0]) : concat(outputs, -1, where);
+      LayerPassed passed = pass(sequence, before, layers[i], options);
+      sequence = std::move(passed.outputs);
+      for (States& last : passed.last) {
+        last_h.push_back(std::move(last.h));
+        if (last.c.defined()) last_c.push_back(std::move(last.c));
+      }
     }
     return {std::move(sequence), {stacked(last_h), stacked(last_c)}};
   }
@@ -217,10 +223,18 @@ Rnn::Result Rnn::operator()(const Tensor& x, const RecurrentOptions<State>& opti
   const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
-  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
-                        const SequenceOptions& sequence) -> Passed {
-    RnnResult one = rnn(input, before.h, {d.wx, d.wh, d.b}, activation_, sequence, where);
-    return {std::move(one.outputs), {std::move(one.last), Tensor()}};
+  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+                        SequenceOptions sequence) {
+    std::vector<Tensor> outputs;
+    std::vector<States> last;
+    for (const States& states : before) {
+      sequence.reverse = !last.empty();
+      const RecurrentDirection& d = sequence.reverse ? layer.backward : layer.forward;
+      RnnResult one = rnn(input, states.h, {d.wx, d.wh, d.b}, activation_, sequence, where);
+      outputs.push_back(std::move(one.outputs));
+      last.push_back({std::move(one.last), Tensor()});
+    }
+    return LayerPassed{outputs.size() == 1 ? outputs[0] : concat(outputs, -1, where), std::move(last)};
   };
   Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h)}};
@@ -240,10 +254,17 @@ Gru::Result Gru::operator()(const Tensor& x, const RecurrentOptions<State>& opti
   const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
-  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
-                        const SequenceOptions& sequence) -> Passed {
-    RnnResult one = gru(input, before.h, {d.wx, d.wh, d.b, d.bn}, reset_after_, sequence, where);
-    return {std::move(one.outputs), {std::move(one.last), Tensor()}};
+  const auto weights = [](const RecurrentDirection& d) { return GruWeights{d.wx, d.wh, d.b, d.bn}; };
+  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+                        const SequenceOptions& sequence) -> LayerPassed {
+    const GruWeights forward = weights(layer.forward);
+    if (before.size() == 1) {
+      RnnResult one = gru(input, before[0].h, forward, reset_after_, sequence, where);
+      return {std::move(one.outputs), {{std::move(one.last), Tensor()}}};
+    }
+    auto [outputs, last, back] = capstan::detail::gru_both(input, before[0].h, forward, before[1].h,
+                                                           weights(layer.backward), reset_after_, sequence, where);
+    return {std::move(outputs), {{std::move(last), Tensor()}, {std::move(back), Tensor()}}};
   };
   Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h)}};
@@ -265,10 +286,18 @@ Lstm::Result Lstm::operator()(const Tensor& x, const RecurrentOptions<State>& op
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
   call.check_state("c", start.c, plan_.hidden, x, batch);
-  const auto pass = [&](const Tensor& input, const States& before, const RecurrentDirection& d,
-                        const SequenceOptions& sequence) -> Passed {
-    LstmResult one = lstm(input, before.h, before.c, {d.wx, d.wh, d.b, d.projection}, sequence, where);
-    return {std::move(one.outputs), {std::move(one.last.h), std::move(one.last.c)}};
+  const auto weights = [](const RecurrentDirection& d) { return LstmWeights{d.wx, d.wh, d.b, d.projection}; };
+  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+                        const SequenceOptions& sequence) -> LayerPassed {
+    const LstmWeights forward = weights(layer.forward);
+    if (before.size() == 1) {
+      LstmResult one = lstm(input, before[0].h, before[0].c, forward, sequence, where);
+      return {std::move(one.outputs), {{std::move(one.last.h), std::move(one.last.c)}}};
+    }
+    auto [outputs, last, back] =
+        capstan::detail::lstm_both(input, {before[0].h, before[0].c}, forward, {before[1].h, before[1].c},
+                                   weights(layer.backward), sequence, where);
+    return {std::move(outputs), {{std::move(last.h), std::move(last.c)}, {std::move(back.h), std::move(back.c)}}};
   };
   Passed passed = call.run(x, options, {start.h, start.c}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h), std::move(passed.last.c)}};

@@ -129,6 +129,27 @@ Tensors run_recurrent(const RecurrentUse& use, const Tensors& o) {
   return {result.outputs, result.last};
 }
 
+Tensors both_operands(const RecurrentUse& use) {
+  Tensors operands = recurrent_operands(use, 1);
+  for (Tensor& operand : recurrent_operands(use, 50)) operands.push_back(std::move(operand));
+  operands[8] = Tensor();
+  return operands;
+}
+
+Tensors run_both_directions(const RecurrentUse& use, const Tensors& o) {
+  const SequenceOptions options{.lengths = lengths_of(use), .time_major = use.time_major};
+  if (use.kind == RecurrentKind::gru) {
+    const GruWeights w{o[3], o[4], o[5], o[6]}, back{o[11], o[12], o[13], o[14]};
+    const detail::GruBoth both =
+        detail::gru_both(o[0], o[1], w, o[9], back, use.reset_after, options, Where::current());
+    return {both.outputs, both.last, both.back_last};
+  }
+  const LstmWeights w{o[3], o[4], o[5], o[7]}, back{o[11], o[12], o[13], o[15]};
+  const detail::LstmBoth both =
+      detail::lstm_both(o[0], {o[1], o[2]}, w, {o[9], o[10]}, back, options, Where::current());
+  return {both.outputs, both.last.h, both.last.c, both.back_last.h, both.back_last.c};
+}
+
 Tensors run_recurrent_by_steps(const RecurrentUse& use, const Tensors& o) {
   const autograd::RecurrentOutputs out = autograd::recurrent_by_steps(
       use.rule(), {o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7]}, lengths_of(use), Where::current());

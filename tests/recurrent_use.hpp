@@ -41,6 +41,11 @@ std::vector<capstan::Tensor> run_recurrent(const RecurrentUse& use, const std::v
 std::vector<capstan::Tensor> run_recurrent_by_steps(const RecurrentUse& use,
                                                     const std::vector<capstan::Tensor>& operands);
 
+/// The operands of a gru or an lstm in both directions: eight each, but x only once, as the first.
+std::vector<capstan::Tensor> both_operands(const RecurrentUse& use);
+/// Outputs side by side, then h, and c of an lstm, of each direction.
+std::vector<capstan::Tensor> run_both_directions(const RecurrentUse& use, const std::vector<capstan::Tensor>& operands);
+
 /// Random output gradients for results.
 std::vector<capstan::Tensor> recurrent_weights(const std::vector<capstan::Tensor>& results);
 /// The results, then the gradients of their sum for the operands that exist. `weights`, one for each result, are the

@@ -397,6 +397,11 @@ struct Backend {
   void (*rnn_backward)(const RnnBackward& task);
   void (*recurrent_forward)(const RecurrentTask& task, const RecurrentResults& out);
   void (*recurrent_backward)(const RecurrentTask& task, const RecurrentGradients& to);
+  // two of them, of one type, that know nothing of each other: the directions of a layer
+  void (*recurrent_both_forward)(const RecurrentTask& a, const RecurrentResults& out_a, const RecurrentTask& b,
+                                 const RecurrentResults& out_b);
+  void (*recurrent_both_backward)(const RecurrentTask& a, const RecurrentGradients& to_a, const RecurrentTask& b,
+                                  const RecurrentGradients& to_b);
 
   // out [..., queries, values], the last axis contiguous; statistics [..., queries, 2] for the way back
   void (*attention)(const AttentionTask& task, TensorImpl& out, TensorImpl& statistics);

@@ -75,13 +75,15 @@ class CallOf final : public RecordedCall {
  private:
   /// Lengths stand in memory of the host, which may go.
   void keep_lengths() {
-    if constexpr ((std::is_same_v<std::remove_cvref_t<Args>, RecurrentTask> || ...)) {
-      RecurrentTask& task = std::get<0>(args_);
-      if (task.lengths == nullptr) return;
-      lengths_.assign(task.lengths, task.lengths + task.h0.shape[0]);
-      task.lengths = lengths_.data();
-    }
+    std::apply([this](auto&... args) { (keep_lengths_of(args), ...); }, args_);
   }
+  void keep_lengths_of(RecurrentTask& task) {
+    if (task.lengths == nullptr) return;
+    std::vector<std::int64_t>& own = lengths_.emplace_back(task.lengths, task.lengths + task.h0.shape[0]);
+    task.lengths = own.data();
+  }
+  template <class Arg>
+  void keep_lengths_of(const Arg&) {}
 
   /// What `take` chooses from has the geometry of its result: it reaches as far as positions lead.
   void reach_positions() {
@@ -94,7 +96,7 @@ class CallOf final : public RecordedCall {
   }
 
   Kernel kernel_;
-  std::vector<std::int64_t> lengths_;
+  std::vector<std::vector<std::int64_t>> lengths_;
   std::tuple<Kept<Args>...> args_;
 };
 
@@ -250,6 +252,8 @@ const Backend& recording_backend() {
       CAPSTAN_REFUSED(rnn_backward, training),
       CAPSTAN_RECORDED(recurrent_forward),
       CAPSTAN_REFUSED(recurrent_backward, training),
+      CAPSTAN_RECORDED(recurrent_both_forward),
+      CAPSTAN_REFUSED(recurrent_both_backward, training),
       CAPSTAN_RECORDED(attention),
       CAPSTAN_REFUSED(attention_backward, training),
       CAPSTAN_REFUSED(optimizer_steps, training),

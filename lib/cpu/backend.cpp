@@ -192,6 +192,8 @@ const Backend& cpu_backend() {
       .rnn_backward = &on_cpu::rnn_backward,
       .recurrent_forward = &on_cpu::recurrent_forward,
       .recurrent_backward = &on_cpu::recurrent_backward,
+      .recurrent_both_forward = &on_cpu::recurrent_both_forward,
+      .recurrent_both_backward = &on_cpu::recurrent_both_backward,
       .attention = &on_cpu::attention,
       .attention_backward = &on_cpu::attention_backward,
       .optimizer_steps = &on_cpu::optimizer_steps,

@@ -5,6 +5,12 @@
 namespace capstan::on_cpu {
 namespace {
 
+/// Of x [batch, time, width], or of a single step without its axis.
+std::int64_t steps_of(const TensorImpl& x) { return x.rank() == 2 ? 1 : x.shape[1]; }
+
+/// Multiplications that are worth another thread.
+constexpr std::int64_t kStepWork = 1 << 18;
+
 template <class Use>
 void for_lines(const Schedule& steps, std::int64_t width, Use use) {
   constexpr std::int64_t kCall = 32;  // values that would be copied while a line's copy begins
@@ -37,19 +43,20 @@ std::int64_t even_piece(std::int64_t units) {
 
 }  // namespace
 
-Schedule::Schedule(std::int64_t rows, std::int64_t steps, const std::int64_t* lengths, bool backwards)
-    : batch(rows),
-      time(lengths == nullptr ? steps
-           : rows == 0        ? 0
-                              : *std::max_element(lengths, lengths + rows)),
-      lines(rows * steps),
-      reverse(backwards),
-      all_(lengths == nullptr),
-      order_(all_ ? 0 : rows, Where::current()),
-      length_(all_ ? 0 : rows, Where::current()),
+Schedule::Schedule(const core::RecurrentTask& task)
+    : batch(task.x.shape[0]),
+      time(task.lengths == nullptr ? steps_of(task.x)
+           : batch == 0            ? 0
+                                   : *std::max_element(task.lengths, task.lengths + batch)),
+      lines(batch * time),
+      reverse(task.reverse),
+      all_(task.lengths == nullptr),
+      order_(all_ ? 0 : batch, Where::current()),
+      length_(all_ ? 0 : batch, Where::current()),
       active_(all_ ? 0 : time, Where::current()),
       first_(all_ ? 0 : time, Where::current()) {
   if (all_) return;
+  const std::int64_t* lengths = task.lengths;
   std::iota(order_.data(), order_.data() + batch, std::int64_t{0});
   std::sort(order_.data(), order_.data() + batch, [lengths](std::int64_t a, std::int64_t b) {  // a stable one allocates
     return lengths[a] != lengths[b] ? lengths[a] > lengths[b] : a < b;
@@ -143,7 +150,7 @@ void Panels<T>::multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const {
 
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes) {
   // a thread keeps all weights in its second-level cache, or its share of them; and a step must be worth a meeting
-  constexpr std::int64_t kCachedBytes = 512 << 10, kStepWork = 1 << 18, kManyRows = 48, kWidePiece = 64;
+  constexpr std::int64_t kCachedBytes = 512 << 10, kManyRows = 48, kWidePiece = 64;
   const bool by_units =
       steps.batch * weights >= kStepWork && (steps.batch < kManyRows || weights * bytes > kCachedBytes);
   // Only tiles of a single row add in an order of their own. Even numbers of rows make none, so pieces may be as wide as
@@ -157,6 +164,16 @@ RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int
   const std::int64_t unit = even ? 2 : 6;
   const std::int64_t rows = (steps.batch + parts - 1) / parts;
   return {false, std::max((rows + unit - 1) / unit, std::int64_t{1}) * unit, kWidePiece};
+}
+
+bool side_by_side(const core::RecurrentTask& task) {
+  constexpr std::int64_t kKeptBytes = 2 << 20;  // weights that a core's own cache keeps; of more, each takes a share
+  const std::int64_t weights = task.wh.numel(), bytes = size_of(task.wh.dtype);
+  if (threads() == 1 || task.x.shape[0] * steps_of(task.x) * (task.wx.numel() + weights) < kStepWork) return false;
+  const Schedule steps(task);
+  const RecurrentCut alone = cut_recurrent(steps, weights, task.wh.shape[0], bytes);
+  if (alone.by_units) return threads() == 2 && weights * bytes <= kKeptBytes;
+  return threads() == 2 || alone.blocks(steps.batch) == 1;
 }
 
 bool in_lines(const TensorImpl& x) {

@@ -5,6 +5,7 @@
 // steps of all rows stand one after the other: row i of step t is line `first(t) + i` of every buffer with a line a step.
 #include <algorithm>
 #include <cstring>
+#include <exception>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/backend.hpp"
@@ -31,7 +32,7 @@ inline GateBlocks gate_blocks(RecurrentKind kind) {
 /// The rows of every step.
 class Schedule {
  public:
-  Schedule(std::int64_t batch, std::int64_t time, const std::int64_t* lengths, bool reverse);
+  explicit Schedule(const core::RecurrentTask& task);
 
   std::int64_t batch, time;  // time: of the longest row
   std::int64_t lines;        // steps of all rows
@@ -134,6 +135,24 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
       for (std::int64_t s = 0; s < count; ++s) (phases.run(s, first, rows, std::int64_t{-1}), ...);
     }
   });
+}
+
+/// Whether two tasks like this one take a thread each: where there are two threads, which then never meet, nor read what
+/// the other one wrote; and where one task alone would take a single thread.
+bool side_by_side(const core::RecurrentTask& task);
+/// Calls run(0) and run(1), on a thread each if `apart`.
+template <class Run>
+void run_both(bool apart, Run run) {
+  std::exception_ptr failure[2];
+  base::parallel_for(2, apart ? 1 : 2, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) try {
+        run(i);
+      } catch (...) {  // no memory
+        failure[i] = std::current_exception();
+      }
+  });
+  for (const std::exception_ptr& one : failure)
+    if (one != nullptr) std::rethrow_exception(one);
 }
 
 /// Whether a state is zero. While a plan runs it is none.

@@ -322,8 +322,14 @@ class Backward {
 }  // namespace
 
 void recurrent_backward(const core::RecurrentTask& task, const core::RecurrentGradients& to) {
-  const Schedule steps(task.x.shape[0], task.x.rank() == 2 ? 1 : task.x.shape[1], task.lengths, task.reverse);
+  const Schedule steps(task);
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { Backward<T>(task, to, steps).run(); });
+}
+
+void recurrent_both_backward(const core::RecurrentTask& a, const core::RecurrentGradients& to_a,
+                             const core::RecurrentTask& b, const core::RecurrentGradients& to_b) {
+  run_both(side_by_side(a),
+           [&](std::int64_t i) { i == 0 ? recurrent_backward(a, to_a) : recurrent_backward(b, to_b); });
 }
 
 }  // namespace capstan::on_cpu

@@ -344,12 +344,18 @@ void recurrent_forward(const core::RecurrentTask& task, const core::RecurrentRes
     core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) { small_lstm_step<T>(task, out); });
     return;
   }
-  const Schedule steps(task.x.shape[0], task.x.rank() == 2 ? 1 : task.x.shape[1], task.lengths, task.reverse);
+  const Schedule steps(task);
   core::visit_floating(task.x.dtype, [&]<class T>(core::Type<T>) {
     Forward<T> forward(task, out, steps);
     if (steps.time == 1 && task.lengths == nullptr) forward.step();
     else forward.sequence();
   });
+}
+
+void recurrent_both_forward(const core::RecurrentTask& a, const core::RecurrentResults& out_a,
+                            const core::RecurrentTask& b, const core::RecurrentResults& out_b) {
+  run_both(side_by_side(a),
+           [&](std::int64_t i) { i == 0 ? recurrent_forward(a, out_a) : recurrent_forward(b, out_b); });
 }
 
 }  // namespace capstan::on_cpu

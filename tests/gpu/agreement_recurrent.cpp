@@ -10,25 +10,31 @@ namespace {
 
 using core::RecurrentKind;
 
-/// Of a use that is made on the device of its operands.
-Tensors run_there(const RecurrentUse& use, const std::vector<std::size_t>& places, const Tensors& in) {
-  const DeviceScope there(in[0].device());  // lengths are made here
-  Tensors given(8);
-  for (std::size_t i = 0; i < places.size(); ++i) given[places[i]] = in[i];
-  return run_recurrent(use, given);
+/// A use that is made on the device of its operands, of which some are undefined.
+void add(AgreementCases& cases, const std::string& text, const RecurrentUse& use, RecurrentRun run,
+         const Tensors& operands, const std::vector<std::string>& slots, Types types) {
+  const auto run_there = [use, run, operands](const Tensors& in) {
+    const DeviceScope there(in[0].device());  // lengths are made here
+    Tensors given(operands.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < given.size(); ++i)
+      if (operands[i].defined()) given[i] = in[next++];
+    return run(use, given);
+  };
+  cases.push_back({text, slots, existing(operands), run_there, Nearness::chained, types});
 }
 
 void add_use(AgreementCases& cases, const RecurrentUse& use, Types types = Types::wide) {
-  const Tensors all_operands = recurrent_operands(use, 300);
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < all_operands.size(); ++i)
-    if (all_operands[i].defined()) places.push_back(i);
   const bool plain = use.kind == RecurrentKind::rnn_tanh || use.kind == RecurrentKind::rnn_relu;
   std::vector<std::string> slots = {"recurrent_forward", "recurrent_backward"};
   if (plain && !use.cell && !use.reverse && !use.time_major && use.lengths.empty())
     slots = {"rnn_forward", "rnn_backward"};
-  cases.push_back({use.text(), slots, existing(all_operands),
-                   [use, places](const Tensors& in) { return run_there(use, places, in); }, Nearness::chained, types});
+  add(cases, use.text(), use, &run_recurrent, recurrent_operands(use, 300), slots, types);
+}
+
+void add_both(AgreementCases& cases, const RecurrentUse& use) {
+  add(cases, use.text() + ", both directions", use, &run_both_directions, both_operands(use),
+      {"recurrent_both_forward", "recurrent_both_backward"}, Types::wide);
 }
 
 void add_kinds(AgreementCases& cases, const RecurrentUse& base) {
@@ -66,6 +72,13 @@ AgreementCases recurrent_agreement_cases() {
   for (const RecurrentKind kind : {RecurrentKind::gru, RecurrentKind::lstm})
     add_use(cases, {.kind = kind, .batch = 23, .time = 3, .inputs = 3, .hidden = 66});  // several tiles
   add_edges(cases);
+  for (const bool lengths : {false, true}) {
+    RecurrentUse use{.batch = 3, .time = 4, .inputs = 2, .hidden = 5, .time_major = lengths};
+    if (lengths) use.lengths = {0, 4, 2};
+    add_both(cases, use);
+    use.kind = RecurrentKind::gru;
+    add_both(cases, use);
+  }
   return cases;
 }
 

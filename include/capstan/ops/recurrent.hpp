@@ -105,6 +105,19 @@ Tensor gru_cell(const Tensor& x, const Tensor& h, const Tensor& wx, const Tensor
                 bool reset_after, Where where);
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wx, const Tensor& wh,
                     const Tensor& b, const Tensor& projection, Where where);
+// Both directions of a layer at once: `gru` or `lstm` with these options, and the same reversed with other weights; the
+// outputs side by side.
+struct GruBoth {
+  Tensor outputs, last, back_last;
+};
+struct LstmBoth {
+  Tensor outputs;
+  LstmState last, back_last;
+};
+GruBoth gru_both(const Tensor& x, const Tensor& h0, const GruWeights& weights, const Tensor& back_h0,
+                 const GruWeights& back, bool reset_after, const SequenceOptions& options, Where where);
+LstmBoth lstm_both(const Tensor& x, const LstmState& state, const LstmWeights& weights, const LstmState& back_state,
+                   const LstmWeights& back, const SequenceOptions& options, Where where);
 }  // namespace detail
 
 }  // namespace capstan
