@@ -1,5 +1,6 @@
 #include <capstan/nn/recurrent.hpp>
 
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -115,10 +116,11 @@ struct Passed {
   States last;
 };
 
-/// Of one layer: states of each direction.
+/// Of one layer: states of each direction, the second undefined if there is only one.
+using Directions = std::array<States, 2>;
 struct LayerPassed {
   Tensor outputs;
-  std::vector<States> last;
+  Directions last;
 };
 
 /// What a call is made of, whichever layer it is of.
@@ -181,15 +183,16 @@ struct Call {
       options.time_major_memory = i + 1 < layers.size() && hands_on();
       if (i > 0 && plan.training && plan.dropout > 0)
         sequence = dropout(sequence, 1 - plan.dropout, default_rng(), where);
-      std::vector<States> before;
+      Directions before;
       for (std::int64_t direction = 0; direction < plan.directions; ++direction) {
         const Position position(static_cast<std::int64_t>(i) * plan.directions + direction, where);
-        before.push_back({start.h[position], start.c.defined() ? start.c[position] : Tensor()});
+        before[static_cast<std::size_t>(direction)] = {start.h[position],
+                                                       start.c.defined() ? start.c[position] : Tensor()};
       }
       LayerPassed passed = pass(sequence, before, layers[i], options);
       sequence = std::move(passed.outputs);
       for (States& last : passed.last) {
-        last_h.push_back(std::move(last.h));
+        if (last.h.defined()) last_h.push_back(std::move(last.h));
         if (last.c.defined()) last_c.push_back(std::move(last.c));
       }
     }
@@ -223,18 +226,17 @@ Rnn::Result Rnn::operator()(const Tensor& x, const RecurrentOptions<State>& opti
   const std::int64_t batch = call.batch_of(x, options.lengths, options.time_major);
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
-  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+  const auto pass = [&](const Tensor& input, const Directions& before, const RecurrentLayer& layer,
                         SequenceOptions sequence) {
-    std::vector<Tensor> outputs;
-    std::vector<States> last;
-    for (const States& states : before) {
-      sequence.reverse = !last.empty();
-      const RecurrentDirection& d = sequence.reverse ? layer.backward : layer.forward;
-      RnnResult one = rnn(input, states.h, {d.wx, d.wh, d.b}, activation_, sequence, where);
-      outputs.push_back(std::move(one.outputs));
-      last.push_back({std::move(one.last), Tensor()});
-    }
-    return LayerPassed{outputs.size() == 1 ? outputs[0] : concat(outputs, -1, where), std::move(last)};
+    const auto run = [&](const States& states, const RecurrentDirection& d) {
+      return rnn(input, states.h, {d.wx, d.wh, d.b}, activation_, sequence, where);
+    };
+    RnnResult one = run(before[0], layer.forward);
+    if (plan_.directions == 1) return LayerPassed{std::move(one.outputs), {States{std::move(one.last), {}}, {}}};
+    sequence.reverse = true;
+    RnnResult back = run(before[1], layer.backward);
+    return LayerPassed{concat({one.outputs, back.outputs}, -1, where),
+                       {States{std::move(one.last), {}}, States{std::move(back.last), {}}}};
   };
   Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h)}};
@@ -255,16 +257,16 @@ Gru::Result Gru::operator()(const Tensor& x, const RecurrentOptions<State>& opti
   const State start = options.initial_state ? *options.initial_state : zero_state(batch, where);
   call.check_state("h", start.h, plan_.units, x, batch);
   const auto weights = [](const RecurrentDirection& d) { return GruWeights{d.wx, d.wh, d.b, d.bn}; };
-  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+  const auto pass = [&](const Tensor& input, const Directions& before, const RecurrentLayer& layer,
                         const SequenceOptions& sequence) -> LayerPassed {
     const GruWeights forward = weights(layer.forward);
-    if (before.size() == 1) {
+    if (plan_.directions == 1) {
       RnnResult one = gru(input, before[0].h, forward, reset_after_, sequence, where);
-      return {std::move(one.outputs), {{std::move(one.last), Tensor()}}};
+      return {std::move(one.outputs), {States{std::move(one.last), {}}, {}}};
     }
     auto [outputs, last, back] = capstan::detail::gru_both(input, before[0].h, forward, before[1].h,
                                                            weights(layer.backward), reset_after_, sequence, where);
-    return {std::move(outputs), {{std::move(last), Tensor()}, {std::move(back), Tensor()}}};
+    return {std::move(outputs), {States{std::move(last), {}}, States{std::move(back), {}}}};
   };
   Passed passed = call.run(x, options, {start.h, Tensor()}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h)}};
@@ -287,17 +289,18 @@ Lstm::Result Lstm::operator()(const Tensor& x, const RecurrentOptions<State>& op
   call.check_state("h", start.h, plan_.units, x, batch);
   call.check_state("c", start.c, plan_.hidden, x, batch);
   const auto weights = [](const RecurrentDirection& d) { return LstmWeights{d.wx, d.wh, d.b, d.projection}; };
-  const auto pass = [&](const Tensor& input, const std::vector<States>& before, const RecurrentLayer& layer,
+  const auto pass = [&](const Tensor& input, const Directions& before, const RecurrentLayer& layer,
                         const SequenceOptions& sequence) -> LayerPassed {
     const LstmWeights forward = weights(layer.forward);
-    if (before.size() == 1) {
+    if (plan_.directions == 1) {
       LstmResult one = lstm(input, before[0].h, before[0].c, forward, sequence, where);
-      return {std::move(one.outputs), {{std::move(one.last.h), std::move(one.last.c)}}};
+      return {std::move(one.outputs), {States{std::move(one.last.h), std::move(one.last.c)}, {}}};
     }
     auto [outputs, last, back] =
         capstan::detail::lstm_both(input, {before[0].h, before[0].c}, forward, {before[1].h, before[1].c},
                                    weights(layer.backward), sequence, where);
-    return {std::move(outputs), {{std::move(last.h), std::move(last.c)}, {std::move(back.h), std::move(back.c)}}};
+    return {std::move(outputs),
+            {States{std::move(last.h), std::move(last.c)}, States{std::move(back.h), std::move(back.c)}}};
   };
   Passed passed = call.run(x, options, {start.h, start.c}, pass);
   return {std::move(passed.outputs), {std::move(passed.last.h), std::move(passed.last.c)}};
