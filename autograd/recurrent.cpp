@@ -278,6 +278,7 @@ class FusedReplay {
             made_[4].impl(),  made_[5].impl(),  made_[6].impl(),  made_[7].impl()};
   }
   void give() {
+    dx_ = Tensor();  // what nobody else holds is added to in place
     for (int i = 0; i < kRecurrentOperands; ++i)
       if (made_[i].defined()) r_.give(at_.input + i, std::move(made_[i]));
   }
@@ -427,15 +428,14 @@ struct BothOutputs {
 /// A sequence and another one of the same x back in time, as one entry.
 BothOutputs run_both_fused(const char* op, const RecurrentRule& rule, const RecurrentOperands& o, const Sizes& s,
                            const RecurrentOperands& p, const Sizes& back, const Tensor& lengths, Where where) {
-  const bool any = followed(o) || followed(p);
   BothOutputs out{new_outputs(rule, *o.x.impl(), s, s.units + back.units, where), {}, {}, {}, {}};
   const TensorImpl& both = *out.outputs.impl();
   const auto columns = [&](std::int64_t from, std::int64_t count) {
     const Shape shape({both.shape[0], both.shape[1], count}, where);
     return core::make_view(both, shape, both.strides, from, where);
   };
-  FusedPass a(rule, o, s, lengths, columns(0, s.units), any, where);
-  FusedPass b(reversed(rule), p, back, lengths, columns(s.units, back.units), any, where);
+  FusedPass a(rule, o, s, lengths, columns(0, s.units), followed(o), where);
+  FusedPass b(reversed(rule), p, back, lengths, columns(s.units, back.units), followed(p), where);
   backend_of(*o.x.impl(), where).recurrent_both_forward(a.task(), a.results(), b.task(), b.results());
   out.h = std::move(a.out.h), out.c = std::move(a.out.c);
   out.back_h = std::move(b.out.h), out.back_c = std::move(b.out.c);

@@ -201,7 +201,7 @@ struct Call {
 
  private:
   /// Whether a layer reads what the one before it has made, step by step.
-  bool hands_on() const { return fused && plan.directions == 1 && !(plan.training && plan.dropout > 0); }
+  bool hands_on() const { return fused && !(plan.training && plan.dropout > 0); }
 
   /// The states of all layers; of a single one without a copy.
   Tensor stacked(const std::vector<Tensor>& states) const {

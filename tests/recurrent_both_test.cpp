@@ -79,9 +79,11 @@ TEST_CASE("both directions give what each gives by itself", "[recurrent][threads
     const ThreadCount count(threads);
     for (const DType dtype : {DType::float32, DType::float64})
       for (RecurrentUse base : {RecurrentUse{.batch = 3, .time = 5, .inputs = 4, .hidden = 5},  // too little to share
-                                RecurrentUse{.batch = 1, .time = 40, .inputs = 40, .hidden = 70},   // a thread each
-                                RecurrentUse{.batch = 33, .time = 3, .inputs = 9, .hidden = 130},   // units are shared
-                                RecurrentUse{.batch = 64, .time = 9, .inputs = 20, .hidden = 40}})  // rows are
+                                RecurrentUse{.batch = 1, .time = 40, .inputs = 40, .hidden = 70},  // a thread each
+                                RecurrentUse{.batch = 33, .time = 3, .inputs = 9, .hidden = 130},  // units are shared
+                                RecurrentUse{.batch = 64, .time = 9, .inputs = 20, .hidden = 40},  // rows are
+                                RecurrentUse{.batch = 70, .time = 1, .inputs = 90, .hidden = 30},
+                                RecurrentUse{.batch = 0, .time = 2, .inputs = 3, .hidden = 4}})
         for (const bool ragged : {false, true}) {
           base.dtype = dtype;
           if (ragged) base.lengths = ragged_lengths(base.batch, base.time), base.time_major = true;
@@ -92,6 +94,41 @@ TEST_CASE("both directions give what each gives by itself", "[recurrent][threads
           }
         }
   }
+}
+
+TEST_CASE("both directions are one entry, which may be asked twice, and for gradients of last states alone",
+          "[recurrent]") {
+  for (const RecurrentUse& use : uses({.batch = 4, .time = 6, .inputs = 3, .hidden = 8})) {
+    INFO(use.text());
+    const Tensors o = both_operands(use);
+    const auto gradients = [&](RecurrentRun run, std::int64_t entries) {
+      GradientTape tape{{.persistent = true}};
+      for (const Tensor& one : existing(o)) tape.watch(one);
+      const Tensors results = run(use, o);
+      if (entries > 0) CHECK(tape.size() == entries);
+      Tensors list = tape.gradient(sum(square(results.back())), existing(o));
+      for (Tensor& one : tape.gradient(sum(square(results[0])), existing(o))) list.push_back(std::move(one));
+      return list;
+    };
+    const Tensors both = gradients(run_both_directions, 1), apart = gradients(run_apart, 0);
+    REQUIRE(both.size() == apart.size());
+    for (std::size_t i = 0; i < both.size(); ++i)  // undefined where no direction that was asked for has a part
+      if (apart[i].defined()) CHECK(same(both[i], apart[i]));
+  }
+}
+
+TEST_CASE("a watcher may come between both directions and their gradients", "[recurrent]") {
+  const RecurrentUse use{.batch = 3, .time = 4, .inputs = 3, .hidden = 6};
+  const Tensors o = both_operands(use);
+  const auto gradient = [&](bool watched) {
+    GradientTape tape;
+    tape.watch(o[0]);
+    const Tensor loss = sum(square(run_both_directions(use, o)[0]));
+    std::optional<debug::Profiler> profiler;
+    if (watched) profiler.emplace();
+    return tape.gradient(loss, o[0]);
+  };
+  CHECK(same(gradient(true), gradient(false)));
 }
 
 TEST_CASE("gradients of gradients of both directions", "[recurrent]") {

@@ -168,12 +168,9 @@ RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int
 
 bool side_by_side(const core::RecurrentTask& task) {
   constexpr std::int64_t kKeptBytes = 2 << 20;  // weights that a core's own cache keeps; of more, each takes a share
-  const std::int64_t weights = task.wh.numel(), bytes = size_of(task.wh.dtype);
-  if (threads() == 1 || task.x.shape[0] * steps_of(task.x) * (task.wx.numel() + weights) < kStepWork) return false;
-  const Schedule steps(task);
-  const RecurrentCut alone = cut_recurrent(steps, weights, task.wh.shape[0], bytes);
-  if (alone.by_units) return threads() == 2 && weights * bytes <= kKeptBytes;
-  return threads() == 2 || alone.blocks(steps.batch) == 1;
+  const std::int64_t weights = task.wh.numel();
+  return threads() == 2 && weights * size_of(task.wh.dtype) <= kKeptBytes &&
+         task.x.shape[0] * steps_of(task.x) * (task.wx.numel() + weights) >= kStepWork;
 }
 
 bool in_lines(const TensorImpl& x) {

@@ -5,7 +5,6 @@
 // steps of all rows stand one after the other: row i of step t is line `first(t) + i` of every buffer with a line a step.
 #include <algorithm>
 #include <cstring>
-#include <exception>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/backend.hpp"
@@ -137,22 +136,22 @@ void run_steps(const RecurrentCut& cut, std::int64_t count, std::int64_t batch, 
   });
 }
 
-/// Whether two tasks like this one take a thread each: where there are two threads, which then never meet, nor read what
-/// the other one wrote; and where one task alone would take a single thread.
+/// Whether two tasks like this one take a thread each, where there are two: these never meet then, nor read what the other
+/// one wrote.
 bool side_by_side(const core::RecurrentTask& task);
 /// Calls run(0) and run(1), on a thread each if `apart`.
 template <class Run>
 void run_both(bool apart, Run run) {
-  std::exception_ptr failure[2];
+  bool failed[2] = {};
   base::parallel_for(2, apart ? 1 : 2, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) try {
         run(i);
       } catch (...) {  // no memory
-        failure[i] = std::current_exception();
+        failed[i] = true;
       }
   });
-  for (const std::exception_ptr& one : failure)
-    if (one != nullptr) std::rethrow_exception(one);
+  for (std::int64_t i = 0; i < 2; ++i)
+    if (failed[i]) run(i);  // alone, with all the memory that there is
 }
 
 /// Whether a state is zero. While a plan runs it is none.

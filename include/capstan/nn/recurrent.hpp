@@ -1,5 +1,5 @@
 #pragma once
-// Recurrent layers over whole sequences: one operation for each layer and direction.
+// Recurrent layers over whole sequences: one operation for each layer, of an Rnn for each direction.
 //
 // They give what the cells of nn/cells.hpp give step by step, to rounding, forward and backward and for gradients of
 // gradients: see ops/recurrent.hpp. `units` are hidden, or those of the projection if there is one; `directions` are 2
