@@ -188,13 +188,14 @@ struct Ready {
 
 Tensor given(const Tensor& grad, Where where) { return grad.defined() ? dense(grad, where) : grad; }
 
-}  // namespace
-
-Tensor autograd::recurrent_grad_outputs(const Replay& r, const RecurrentRule& rule, RecurrentPlace at) {
+/// Gradients of the outputs, undefined if there are none, which a step has never.
+Tensor grad_outputs(const Replay& r, const RecurrentRule& rule, RecurrentPlace at) {
   if (rule.cell || !r.grad(0).defined()) return {};
   const std::int64_t units = r.saved(at.saved + 4).size(0);
   return units == r.grad(0).size(-1) ? r.grad(0) : narrow(r.grad(0), -1, at.column, units, r.where());
 }
+
+}  // namespace
 
 void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, const Tensor& lengths,
                                          RecurrentPlace at) {
@@ -221,7 +222,7 @@ void autograd::recurrent_replay_by_steps(Replay& r, const RecurrentRule& rule, c
     targets.push_back(result);
     seeds.push_back(grad);
   };
-  seed(out.outputs, autograd::recurrent_grad_outputs(r, rule, at));
+  seed(out.outputs, grad_outputs(r, rule, at));
   seed(out.h, r.grad(at.h));
   if (out.c.defined()) seed(out.c, r.grad(at.h + 1));
   if (targets.empty()) return;
@@ -256,7 +257,7 @@ class FusedReplay {
  public:
   FusedReplay(Replay& r, const RecurrentRule& rule, RecurrentPlace at, Where where)
       : r_(r), rule_(rule), at_(at), ready_(rule, autograd::recurrent_operands(r, at), where) {
-    outputs_ = autograd::recurrent_grad_outputs(r, rule, at);
+    outputs_ = grad_outputs(r, rule, at);
     if (outputs_.defined()) outputs_ = as_sequence(outputs_, rule, where);
     h_ = given(r.grad(at.h), where);
     if (rule.kind == RecurrentKind::lstm) c_ = given(r.grad(at.h + 1), where);

@@ -30,8 +30,6 @@ struct RecurrentPlace {
   std::int64_t column = 0;
 };
 inline RecurrentPlace whole_entry(const RecurrentRule& rule) { return {.h = rule.cell ? 0 : 1}; }
-/// Gradients of the outputs, undefined if there are none, which a step has never.
-Tensor recurrent_grad_outputs(const Replay& r, const RecurrentRule& rule, RecurrentPlace at);
 
 /// Operands among an entry's saved tensors.
 inline RecurrentOperands recurrent_operands(const Replay& r, RecurrentPlace at) {

@@ -26,14 +26,6 @@ Tensors each(const Tensors& tensors, View view) {
   return list;
 }
 
-void check_same(const Tensors& actual, const Tensors& expected) {
-  REQUIRE(actual.size() == expected.size());
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    INFO("number " << i << " of results and gradients");
-    CHECK(same(actual[i], expected[i]));
-  }
-}
-
 void watch_all(GradientTape& tape, const Tensors& tensors) {
   for (const Tensor& x : tensors) tape.watch(x);
 }
@@ -151,26 +143,6 @@ Tensor padded_with(const RecurrentUse& use, const Tensor& x, double filler) {
   return where(expand_dims(valid, -1), x, filler);
 }
 
-/// Results, gradients, and the gradients of the sum of their squares.
-Tensors of_two_orders(const RecurrentUse& use, const Tensors& operands, const Tensors& weights) {
-  const Tensors sources = existing(operands);
-  GradientTape outer;
-  watch_all(outer, sources);
-  Tensors list;
-  {
-    GradientTape inner;
-    watch_all(inner, sources);
-    list = run_recurrent(use, operands);
-    const Tensors first = inner.gradient(list, sources, weights, Unconnected::zeros);
-    list.insert(list.end(), first.begin(), first.end());
-  }
-  Tensor penalty(0.0);
-  for (std::size_t i = weights.size(); i < list.size(); ++i) penalty = penalty + sum(square(list[i]));
-  const Tensors second = outer.gradient(penalty, sources, {.unconnected = Unconnected::zeros});
-  list.insert(list.end(), second.begin(), second.end());
-  return list;
-}
-
 }  // namespace
 
 TEST_CASE("what stands behind the ends of rows reaches no value and no gradient of either order", "[recurrent]") {
@@ -186,16 +158,16 @@ TEST_CASE("what stands behind the ends of rows reaches no value and no gradient 
       Tensors weights = recurrent_weights(run_recurrent(use, clean));
       weights[0] = padded_with(use, weights[0], 0);
       const Tensors once = run_with_gradients(run_recurrent, use, clean, weights),
-                    twice = of_two_orders(use, clean, weights);
+                    twice = run_with_second_gradients(run_recurrent, use, clean, weights);
       for (const double poison : {kNaN, kInfinity, -kInfinity}) {
         INFO("padded with " << poison);
         Tensors dirty = clean, dirty_weights = weights;
         dirty[0] = padded_with(use, clean[0], poison);
         check_same(run_with_gradients(run_recurrent, use, dirty, weights), once);
-        check_same(of_two_orders(use, dirty, weights), twice);
+        check_same(run_with_second_gradients(run_recurrent, use, dirty, weights), twice);
         dirty_weights[0] = padded_with(use, weights[0], poison);
         check_same(run_with_gradients(run_recurrent, use, dirty, dirty_weights), once);
-        check_same(of_two_orders(use, dirty, dirty_weights), twice);
+        check_same(run_with_second_gradients(run_recurrent, use, dirty, dirty_weights), twice);
       }
       const Tensor &dx = once[weights.size()], &second = twice[twice.size() - existing(clean).size()];
       CHECK(number(max(abs(second))) > 1e-4);  // something does flow

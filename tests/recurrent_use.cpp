@@ -174,6 +174,27 @@ Tensors run_with_gradients(RecurrentRun run, const RecurrentUse& use, const Tens
   return list;
 }
 
+Tensors run_with_second_gradients(RecurrentRun run, const RecurrentUse& use, const Tensors& operands,
+                                  const Tensors& weights) {
+  const Tensors sources = existing(operands);
+  GradientTape outer;  // while it listens gradients are made of ordinary operations
+  for (const Tensor& source : sources) outer.watch(source);
+  Tensors list = run_with_gradients(run, use, operands, weights);
+  Tensor penalty(0.0);
+  for (std::size_t i = list.size() - sources.size(); i < list.size(); ++i) penalty = penalty + sum(square(list[i]));
+  const Tensors second = outer.gradient(penalty, sources, {.unconnected = Unconnected::zeros});
+  list.insert(list.end(), second.begin(), second.end());
+  return list;
+}
+
+void check_same(const Tensors& actual, const Tensors& expected) {
+  REQUIRE(actual.size() == expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    INFO("number " << i << " of results and gradients");
+    CHECK(same(actual[i], expected[i]));
+  }
+}
+
 void check_close(const Tensors& actual, const Tensors& expected, double allowed) {
   REQUIRE(actual.size() == expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {

@@ -53,7 +53,12 @@ std::vector<capstan::Tensor> recurrent_weights(const std::vector<capstan::Tensor
 std::vector<capstan::Tensor> run_with_gradients(RecurrentRun run, const RecurrentUse& use,
                                                 const std::vector<capstan::Tensor>& operands,
                                                 const std::vector<capstan::Tensor>& weights = {});
-/// Checks that every result and gradient is close to the one expected.
+/// The same, and the gradients of the sum of the squares of these gradients.
+std::vector<capstan::Tensor> run_with_second_gradients(RecurrentRun run, const RecurrentUse& use,
+                                                       const std::vector<capstan::Tensor>& operands,
+                                                       const std::vector<capstan::Tensor>& weights = {});
+/// Checks that every result and gradient is the one expected, or close to it.
+void check_same(const std::vector<capstan::Tensor>& actual, const std::vector<capstan::Tensor>& expected);
 void check_close(const std::vector<capstan::Tensor>& actual, const std::vector<capstan::Tensor>& expected,
                  double allowed = tolerance::roundings64);
 
