@@ -114,7 +114,7 @@ TEST_CASE("layer normalization of 1 2 3 4 is what paper and pencil give", "[nn]"
 TEST_CASE("rows of every width are normalized as the formula says", "[nn]") {
   constexpr double epsilon = 0.01;
   for (const std::int64_t width : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 56, 64, 65, 257, 1024, 5000})
-    for (const std::int64_t rows : {1, 3})
+    for (const std::int64_t rows : {1, 3, 37})
       for (const DType dtype : {DType::float64, DType::float32}) {
         INFO(rows << " rows of " << width << " in " << name(dtype));
         const Tensor x = random({rows, width}, 431, dtype);
@@ -129,6 +129,20 @@ TEST_CASE("rows of every width are normalized as the formula says", "[nn]") {
         CHECK(close(rms_norm(x, 1, weight, epsilon), x.to(DType::float64) / sqrt(square_mean + epsilon) * wide,
                     rounding(dtype)));
       }
+}
+
+TEST_CASE("a row is normalized alike alone and among others", "[nn]") {
+  for (const std::int64_t width : {1, 5, 16, 56, 128, 129, 256, 257})
+    for (const DType dtype : {DType::float64, DType::float32}) {
+      INFO("rows of " << width << " in " << name(dtype));
+      const Tensor x = random({37, width}, 438, dtype), whole = layer_norm(x), rms = rms_norm(x);
+      for (const std::int64_t first : {0, 1, 19, 36})
+        for (const std::int64_t last : {first + 1, first + 6, std::int64_t{37}}) {
+          const auto some = range(first, std::min(last, std::int64_t{37}));
+          CHECK(same(layer_norm(x.index({some})), whole.index({some})));
+          CHECK(same(rms_norm(x.index({some})), rms.index({some})));
+        }
+    }
 }
 
 TEST_CASE("several axes are normalized together, named by their number or by their sizes", "[nn]") {

@@ -116,22 +116,111 @@ constexpr std::int64_t kNormRows = 16, kNormBytes = 16 << 10;
 /// What a row is made of: (x - center) * factor + rest. The last is what rounding the mean took.
 template <class T> struct NormRule { T center, factor, rest; };
 
+/// The sums of each row's lanes, one behind the other, of the first `count` of so many rows. A row's does not depend on
+/// the other rows.
+template <int Rows, class T> CAPSTAN_INLINE Lanes<T> add_lanes_of(const Lanes<T>* rows, std::int64_t count) {
+  if constexpr (Rows == 1) {
+    return rows[0];
+  } else {
+    Lanes<T> pairs[Rows / 2];
+    unrolled<Rows / 2>([&](auto i) __attribute__((always_inline)) {
+      pairs[i] = Lanes<T>(0);
+      if (2 * i >= count) return;
+      const EvenOdd<T> of = deinterleave(rows[2 * i], rows[2 * i + 1]);
+      pairs[i] = of.even + of.odd;
+    });
+    return add_lanes_of<Rows / 2>(pairs, (count + 1) / 2);
+  }
+}
+
+/// Values of a row that is short: so many rows as a register has lanes are then gone over together.
+template <class T> constexpr std::int64_t kShortRow = kNormBytes / (kNormRows * static_cast<std::int64_t>(sizeof(T)));
+
+/// In lanes that are yet to be added: of some short rows the sums of x, or with shifts those of x - shift and of its
+/// square.
+template <int Rows, class T>
+CAPSTAN_INLINE void norm_short_rows(const T* x, std::int64_t count, const T* shifts, Lanes<T> tail, Lanes<T>* sums,
+                                    Lanes<T>* squares) {
+  using L = Lanes<T>;
+  L from[Rows], sum[Rows], square[Rows];
+  unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+    from[k] = L(shifts == nullptr ? T(0) : shifts[k]);
+    sum[k] = square[k] = L(0);
+  });
+  norm_lanes<T>(
+      count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
+        unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+          L value = load_lanes(x + k * count + i, width);
+          if (shifts != nullptr) {
+            value = value - from[k];
+            if (width < L::size) value = value * tail;
+            square[k] = fma(value, value, square[k]);
+          }
+          sum[k] = sum[k] + value;
+        });
+      });
+  unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+    sums[k] = sum[k];
+    squares[k] = square[k];
+  });
+}
+
+/// These sums of 1 .. Lanes<T>::size rows; those of squares are written if there are shifts.
+template <class T>
+CAPSTAN_INLINE void norm_short_sums(const T* x, std::int64_t count, std::int64_t rows, const T* shifts, Lanes<T> tail,
+                                    T* sums, T* squares) {
+  constexpr int kSize = Lanes<T>::size, kSide = kSize < 4 ? kSize : 4;  // rows side by side
+  Lanes<T> sums_of[kSize], squares_of[kSize];
+  for (std::int64_t i = 0; i < rows;) {
+    const bool all = i + kSide <= rows;
+    const T* own = shifts == nullptr ? nullptr : shifts + i;
+    if (all) norm_short_rows<kSide>(x + i * count, count, own, tail, sums_of + i, squares_of + i);
+    else norm_short_rows<1>(x + i * count, count, own, tail, sums_of + i, squares_of + i);
+    i += all ? kSide : 1;
+  }
+  if (rows < kSize) sums_of[rows] = squares_of[rows] = Lanes<T>(0);  // beside the last row
+  add_lanes_of<kSize>(sums_of, rows).store(sums);
+  if (shifts != nullptr) add_lanes_of<kSize>(squares_of, rows).store(squares);
+}
+
+/// Of each row a number near the mean, 0 if `centered` is false, and the sums of the distances and of their squares.
+template <class T>
+CAPSTAN_INLINE void norm_distances(const T* x, std::int64_t count, std::int64_t rows, bool centered, T* shifts,
+                                   double* first, double* second) {
+  constexpr std::int64_t kSize = Lanes<T>::size;
+  const Lanes<T> tail = norm_tail<T>(count);
+  if (count <= kShortRow<T>) {
+    const double share = 1 / static_cast<double>(count);
+    for (std::int64_t begin = 0; begin < rows; begin += kSize) {
+      const std::int64_t some = rows - begin < kSize ? rows - begin : kSize;
+      const T* from = x + begin * count;
+      T sums[kSize], squares[kSize];
+      if (centered) norm_short_sums<T>(from, count, some, nullptr, tail, sums, squares);
+      for (std::int64_t i = 0; i < some; ++i)
+        shifts[begin + i] = centered ? norm_shift(static_cast<double>(sums[i]) * share, from[i * count]) : T(0);
+      norm_short_sums(from, count, some, shifts + begin, tail, sums, squares);
+      for (std::int64_t i = 0; i < some; ++i) first[begin + i] = static_cast<double>(sums[i]);
+      for (std::int64_t i = 0; i < some; ++i) second[begin + i] = static_cast<double>(squares[i]);
+    }
+  } else {
+    for (std::int64_t i = 0; i < rows; ++i)
+      shifts[i] = centered ? norm_shift(norm_near_mean(x + i * count, count), x[i * count]) : T(0);
+    for (std::int64_t i = 0; i < rows; ++i)
+      norm_add_distances(x + i * count, shifts[i], tail, count, first + i, second + i);
+  }
+  for (std::int64_t i = 0; i < rows; ++i)
+    if (!(second[i] - second[i] == 0))  // squares that only double can hold
+      spread(x + i * count, shifts[i], count, first + i, second + i);
+}
+
 /// The rules of rows that begin at x; writes their means, if there are any, and inverses.
 template <class T>
 CAPSTAN_INLINE void norm_rules(const NormRows<T>& r, std::int64_t begin, std::int64_t rows, NormRule<T>* rules) {
-  const Lanes<T> tail = norm_tail<T>(r.count);
   const double share = 1 / static_cast<double>(r.count);
   const bool centered = r.mean != nullptr;
-  const T* x = r.x + begin * r.count;
   T shifts[kNormRows];
   double first[kNormRows] = {}, second[kNormRows] = {};
-  for (std::int64_t i = 0; i < rows; ++i)
-    shifts[i] = centered ? norm_shift(norm_near_mean(x + i * r.count, r.count), x[i * r.count]) : T(0);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    norm_add_distances(x + i * r.count, shifts[i], tail, r.count, first + i, second + i);
-    if (!(second[i] - second[i] == 0))  // squares that only double can hold
-      spread(x + i * r.count, shifts[i], r.count, first + i, second + i);
-  }
+  norm_distances(r.x + begin * r.count, r.count, rows, centered, shifts, first, second);
   for (std::int64_t i = 0; i < rows; ++i) {
     if (!centered) first[i] = 0;
     const double mean = static_cast<double>(shifts[i]) + first[i] * share;
