@@ -3,6 +3,10 @@
 A short scouting round tells which settings and variants of a LibTorch are hopeless for a row. The others are measured
 in full rounds, by turns with Capstan, which runs with its defaults but in rows that end in _t1 or _t2. Frameworks
 compile for long: they are not scouted, and take part in fewer rounds.
+
+Between the two sides of a pair lies the time that all other rows of a process take, within which a machine that others
+share may become twice as slow. So rows that are not far from their target, above or below it, are then settled: one by
+one, each in a process of its own, by turns with the best of LibTorch.
 """
 import sys
 from collections import defaultdict
@@ -14,6 +18,7 @@ from peers import SETTINGS, Failed, Setting, filter_of, output_of, run_benchmark
 
 HOPELESS = 1.5      # after scouting, a setting this many times slower than the peer's best is not tried again
 CLOSE = 1.25        # the same after a full round
+RIVALS = 2          # settings and variants that a row is settled against: the best, if they are close
 SCOUTING = 0.01     # seconds of a row
 SECONDS = {"ours": 0.2, "libtorch": 0.25, "framework": 0.8}  # of a row in a turn, until it is known
 KEPT = 0.35         # what scouting leaves over, until it is known
@@ -50,10 +55,11 @@ class Timing:
         self.command, self.ours, self.peers, self.names = command, ours, peers, names
         self.keys = all_keys(names, peers)  # what is tried
         self.clock, self.stage, self.min_time, self.framework_rounds = clock, stage, min_time, framework_rounds
-        self.scouting = f"scouting for {stage}"
+        self.scouting, self.settling = f"scouting for {stage}", f"settling {stage}"
         self.our_figures, self.figures = defaultdict(list), defaultdict(list)
         self.failed = {}      # peers whose program broke off, and why
         self.left_out = set()  # (peer, name): rows that the peer's program could not run
+        self.rivals = {}      # row: the keys that it was settled against
 
     def names_now(self, peer, setting):
         return [name for name in self.names[peer.name] if Key(peer.name, name, setting) in self.keys]
@@ -77,15 +83,17 @@ class Timing:
             with self.clock.running(stage, peer.name, len(names)):
                 results = run_benchmarks(peer.command, names, setting.environment(), min_time)
         except Failed as error:
-            self.failed[peer.name] = str(error)
-            self.keys = {key for key in self.keys if key.peer != peer.name}
-            print(f"{peer.name} is left out from here on: {error}", file=sys.stderr)
-            return
+            return self.leave_out(peer.name, error)
         for name, ns in results.items():
             figures[Key(peer.name, name, setting)].append(Figure(ns, number, SETTINGS.index(setting)))
         missing = {Key(peer.name, name, setting) for name in names} - {Key(peer.name, n, setting) for n in results}
         self.left_out |= {(key.peer, key.name) for key in missing}
         self.keys -= missing
+
+    def leave_out(self, peer, error):
+        self.failed[peer] = str(error)
+        self.keys = {key for key in self.keys if key.peer != peer}
+        print(f"{peer} is left out from here on: {error}", file=sys.stderr)
 
     def run_ours(self, setting, number):
         names = self.ours_now(setting)
@@ -146,6 +154,48 @@ class Timing:
                     self.run_peer(peer, setting, turn, self.stage, self.min_time, self.figures)
             self.keys &= near_best(self.figures, CLOSE, peer_and_row)
 
+    def rivals_of(self, row):
+        """The best of all LibTorchs, best first."""
+        libtorch = {peer.name for peer in self.peers if peer.kind == "libtorch"}
+        tried = {key: figures for key, figures in self.figures.items()
+                 if key in self.keys and key.peer in libtorch and row_of(key.name) == row}
+        close = near_best(tried, CLOSE, lambda _: None)
+        return sorted(close, key=lambda key: middle(tried[key]))[:RIVALS]
+
+    def settle_ours(self, row, number):
+        held_to = threads_of(row)
+        threads = {"CAPSTAN_NUM_THREADS": str(held_to)} if held_to else {}
+        names = [name for name in self.ours if row_of(name) == row]
+        with self.clock.running(self.settling, "all", 1):
+            results = run_benchmarks(self.command, names, threads, self.min_time)
+        for name, ns in results.items():
+            self.our_figures[name].append(Figure(ns, number))
+
+    def settle_rival(self, key, number):
+        if key.peer in self.failed:
+            return
+        command = next(peer.command for peer in self.peers if peer.name == key.peer)
+        try:
+            with self.clock.running(self.settling, "all", 1):
+                results = run_benchmarks(command, [key.name], key.setting.environment(), self.min_time)
+        except Failed as error:
+            return self.leave_out(key.peer, error)
+        self.figures[key] += [Figure(ns, number) for ns in results.values()]
+
+    def settle(self, rows, first, turns):
+        """Rounds `first` and following, row by row: who goes first changes from round to round."""
+        self.rivals = {row: self.rivals_of(row) for row in rows}
+        self.clock.plan(self.settling, "all", turns * sum(1 + len(keys) for keys in self.rivals.values()), 1)
+        for turn in range(turns):
+            self.clock.say(f"{self.settling}, turn {turn + 1} of {turns}: {len(rows)} rows")
+            for row in rows:
+                if turn % 2:
+                    self.settle_ours(row, first + turn)
+                for key in self.rivals[row]:
+                    self.settle_rival(key, first + turn)
+                if not turn % 2:
+                    self.settle_ours(row, first + turn)
+
     def rows(self):
         """What was measured so far, in the order of our program."""
         for row in dict.fromkeys(row_of(name) for name in self.ours):
@@ -156,6 +206,8 @@ class Timing:
 
     def best(self, peer, row):
         tried = [key for key in self.figures if key.peer == peer.name and row_of(key.name) == row]
+        settled = [key for key in tried if key in self.rivals.get(row, ())]
+        tried = settled or tried  # the others have a few figures each, of which one is low by chance
         if not tried:
             return None
         key = min(tried, key=lambda one: middle(self.figures[one]))

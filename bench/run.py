@@ -5,7 +5,8 @@ Peers are LibTorch (as installed, and that of the Python package torch), TensorF
 of the same names and Google Benchmark's options. A row's figure is the median over the rounds; a peer's is that of its
 best setting (threads of its kernels, threads of BLAS, malloc as it comes or told to keep memory) and of the best
 variant of the program where there are several ("parity_step/layer"). A ratio is the median over pairs that were
-measured in the same round. Rows that end in _t1 or _t2 hold all sides to that many threads; in all others Capstan runs
+measured in the same round. Rows near their targets, on either side, are then settled: one by one, in turns with the
+best of LibTorch. Rows that end in _t1 or _t2 hold all sides to that many threads; in all others Capstan runs
 with its defaults. What a row has to reach stands in bench/targets.py, and counts against the best LibTorch.
 
 All programs run on the first two processors that this one may use.
@@ -31,7 +32,7 @@ from peers import Failed, found_peers, list_benchmarks
 from report import print_comparison, print_growth, print_names, print_sizes, print_summary, print_table
 from rows_of_processes import process_rows, wanted_stages
 from rows_of_programs import Timing, against_loops, measure_peaks
-from verdicts import check_rows, holds, verdict
+from verdicts import check_rows, holds, unclear_rows, verdict
 
 GROWTH_ROUNDS = 2
 FRAMEWORK_ROUNDS = 1  # frameworks are shown, not judged by, and slow to start
@@ -117,6 +118,8 @@ class Run:
             if not options.quick:
                 timing.scout()
             timing.run(rounds)
+        if options.turns:
+            self.main.settle(unclear_rows(list(self.main.rows())), options.rounds, options.turns)
         for row in process_rows(self.build, self.programs, self.peers, options, self.clock):
             self.other_rows.append(row)
         if options.memory:
@@ -144,7 +147,7 @@ class Run:
                                     "verdict": verdict(row, made)}
 
         return {"peers": [{"name": peer.name, "kind": peer.kind} for peer in self.peers],
-                "processors": self.processors, "rounds": self.options.rounds, "min_time": self.options.min_time,
+                "processors": self.processors, "rounds": self.options.rounds, "turns": self.options.turns, "min_time": self.options.min_time,
                 "failed": self.failed, "missing": self.missing(rows), "rows": [row_json(row) for row in rows],
                 "growth": [row.as_json() for row in growth]}
 
@@ -188,13 +191,15 @@ def read_options():
     parser.add_argument("--all", action="store_true", help="frameworks in every round and at other sizes, too")
     parser.add_argument("--verbose", action="store_true", help="print what the sizes of libraries consist of")
     parser.add_argument("--rounds", type=int, default=3, help="turns of every setting (3)")
+    parser.add_argument("--turns", type=int, default=7,
+                        help="after that, of rows near their targets, one by one (7)")
     parser.add_argument("--min-time", type=float, default=0.05, metavar="SECONDS", help="of a row in a turn (0.05)")
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="without peaks of memory")
     parser.add_argument("--no-growth", dest="growth", action="store_false", help="without rows at other sizes")
     parser.add_argument("--quick", action="store_true", help="one short round, for a first look")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.min_time = 1, 0.01
+        options.rounds, options.turns, options.min_time = 1, 0, 0.01
     if options.against and not options.against.exists():
         parser.error(f"{options.against} is not there")
     return options

@@ -7,6 +7,7 @@ from measured import paired_ratio, threads_of
 
 NOT_COMPARED = "not compared"
 AGREE = 0.10  # ratios of two runs that differ by more are named
+UNCLEAR = 1.35  # times its target, or a share of it: a row so near is measured more often
 
 
 class Check(NamedTuple):
@@ -82,6 +83,24 @@ def check_rows(rows, has_libtorch):
     by_name = {row.name: row for row in rows}
     return {row.name: [check for kind in (check_ratio, check_threads, check_memory, check_limits)
                        for check in kind(row, by_name, has_libtorch)] for row in rows}
+
+
+def is_unclear(found, target):
+    return found is not None and target / UNCLEAR < found.median < target * UNCLEAR
+
+
+def unclear_rows(rows):
+    """Names of rows whose ratio or share of one thread's time lies near the target, on whichever side of it; and of
+    those that they are held against."""
+    by_name, names = {row.name: row for row in rows}, set()
+    for row in rows:
+        least, one = targets.RATIOS.get(row.name), by_name.get(row.name.removesuffix("_t2") + "_t1")
+        if least and is_unclear(row.ratio(row.best()), least):
+            names |= {row.name, *targets.needs(row.name)}
+        if (row.name.endswith("_t2") and one and not targets.is_yardstick(row.name)
+                and is_unclear(paired_ratio(row.ours, one.ours), targets.TWO_THREADS)):
+            names |= {row.name, one.name}
+    return [name for name in by_name if name in names]
 
 
 def holds(checks):

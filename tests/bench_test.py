@@ -11,7 +11,7 @@ import targets
 from measured import WORK, Figure, Figures, Row, by_round, paired_ratio, work_factor
 from peers import TUNING
 from rows_of_programs import against_loops
-from verdicts import check_rows, compare_runs, verdict
+from verdicts import check_rows, compare_runs, unclear_rows, verdict
 
 
 def row(name, ours, theirs=None, framework=None, **others):
@@ -71,6 +71,19 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(verdicts_of(row("gather_t1", [10] * 3), row("gather_t2", [11] * 3)),
                          ["-", "MISSED 1.10 of t1"])
         self.assertEqual(verdicts_of(row("stream_copy_t1", [10]), row("stream_copy_t2", [20])), ["-", "-"])
+
+    def test_rows_near_their_targets_are_unclear_on_either_side(self):
+        rows = [row("parity_step", [10], [ratio]) for ratio in (29, 31, 50, 55)]
+        self.assertEqual([bool(unclear_rows([one])) for one in rows], [False, True, True, False])
+        self.assertEqual(unclear_rows([row("parity_step", [10])]), [])
+
+    def test_what_a_row_is_held_against_is_unclear_with_it(self):
+        peak = [row(f"peak_fma_t{threads}", [1]) for threads in (1, 2)]
+        one, two = row("matmul_256_t1", [10], [30]), row("matmul_256_t2", [9], [30])
+        self.assertEqual(unclear_rows([*peak, one, two]), ["matmul_256_t1", "matmul_256_t2"])
+        near = row("matmul_256_t1", [10], [11])
+        self.assertEqual(unclear_rows([*peak, near]), ["peak_fma_t1", "peak_fma_t2", "matmul_256_t1"])
+        self.assertEqual(unclear_rows([row("exp_t1", [10], [30]), row("exp_t2", [6], [30])]), [])
 
     def test_loops_are_the_peer_of_their_plan(self):
         rows = against_loops([row("plan_lstm4", [100]), row("loops_lstm4", [60])])
