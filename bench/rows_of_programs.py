@@ -162,16 +162,18 @@ class Timing:
         close = near_best(tried, CLOSE, lambda _: None)
         return sorted(close, key=lambda key: middle(tried[key]))[:RIVALS]
 
-    def settle_ours(self, row, number):
+    def settle_ours(self, row, number, turn):
         held_to = threads_of(row)
         threads = {"CAPSTAN_NUM_THREADS": str(held_to)} if held_to else {}
         names = [name for name in self.ours if row_of(name) == row]
+        if not names:
+            return
         with self.clock.running(self.settling, "all", 1):
             results = run_benchmarks(self.command, names, threads, self.min_time)
         for name, ns in results.items():
-            self.our_figures[name].append(Figure(ns, number))
+            self.our_figures[name].append(Figure(ns, number, turn))
 
-    def settle_rival(self, key, number):
+    def settle_rival(self, key, number, turn):
         if key.peer in self.failed:
             return
         command = next(peer.command for peer in self.peers if peer.name == key.peer)
@@ -180,21 +182,21 @@ class Timing:
                 results = run_benchmarks(command, [key.name], key.setting.environment(), self.min_time)
         except Failed as error:
             return self.leave_out(key.peer, error)
-        self.figures[key] += [Figure(ns, number) for ns in results.values()]
+        self.figures[key] += [Figure(ns, number, turn) for ns in results.values()]
 
-    def settle(self, rows, first, turns):
-        """Rounds `first` and following, row by row: who goes first changes from round to round."""
+    def settle(self, rows, first, rounds):
+        """Rounds `first` and following, row by row, what bounds a row beside it. Who begins changes every round."""
         self.rivals = {row: self.rivals_of(row) for row in rows}
-        self.clock.plan(self.settling, "all", turns * sum(1 + len(keys) for keys in self.rivals.values()), 1)
-        for turn in range(turns):
-            self.clock.say(f"{self.settling}, turn {turn + 1} of {turns}: {len(rows)} rows")
-            for row in rows:
-                if turn % 2:
-                    self.settle_ours(row, first + turn)
-                for key in self.rivals[row]:
-                    self.settle_rival(key, first + turn)
-                if not turn % 2:
-                    self.settle_ours(row, first + turn)
+        sides = {row: [*((self.settle_rival, key) for key in keys), (self.settle_ours, row),
+                       *((self.settle_ours, name) for name in targets.yardsticks_of(row)
+                         if threads_of(row) in (None, threads_of(name)))]
+                 for row, keys in self.rivals.items()}
+        self.clock.plan(self.settling, "all", rounds * sum(map(len, sides.values())), 1)
+        for number in range(first, first + rounds):
+            self.clock.say(f"{self.settling}, round {number - first + 1} of {rounds}: {len(rows)} rows")
+            for turn, of_row in enumerate(sides.values()):
+                for measure, whom in of_row if number % 2 else reversed(of_row):
+                    measure(whom, number, turn)
 
     def rows(self):
         """What was measured so far, in the order of our program."""

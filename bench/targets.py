@@ -86,10 +86,13 @@ def is_yardstick(name):
     return name.removesuffix("_t1").removesuffix("_t2") in YARDSTICKS
 
 
+def yardsticks_of(name):
+    return held(BOUNDS[name][1]) if name in BOUNDS else []
+
+
 def needs(name):
     """Other rows of ours without which a row cannot be judged."""
-    yardstick = held(BOUNDS[name][1]) if name in BOUNDS else []
-    return [*yardstick, LOOPS[name]] if name in LOOPS else yardstick
+    return [*yardsticks_of(name), LOOPS[name]] if name in LOOPS else yardsticks_of(name)
 
 
 # --- all else ----------------------------------------------------------------------------------------------------

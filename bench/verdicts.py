@@ -27,10 +27,10 @@ def share_of_limit(row, rows):
         return None
     amount, name = targets.BOUNDS[row.name]
     # A row with the defaults is held against the faster of one thread and two.
-    rates = [done / rows[f"{name}_t{threads}"].median()
+    times = [(done, paired_ratio(rows[f"{name}_t{threads}"].ours, row.ours))
              for threads, done in enumerate(targets.YARDSTICKS[name].amounts, 1)
              if f"{name}_t{threads}" in rows and threads_of(row.name) in (None, threads)]
-    return amount / row.median() / max(rates) if rates else None
+    return min((amount / done * time.median for done, time in times if time), default=None)
 
 
 def check_ratio(row, rows, has_libtorch):
@@ -90,13 +90,12 @@ def is_unclear(found, target):
 
 
 def unclear_rows(rows):
-    """Names of rows whose ratio or share of one thread's time lies near the target, on whichever side of it; and of
-    those that they are held against."""
+    """Names of rows whose ratio or share of one thread's time lies near the target, on whichever side of it."""
     by_name, names = {row.name: row for row in rows}, set()
     for row in rows:
         least, one = targets.RATIOS.get(row.name), by_name.get(row.name.removesuffix("_t2") + "_t1")
         if least and is_unclear(row.ratio(row.best()), least):
-            names |= {row.name, *targets.needs(row.name)}
+            names.add(row.name)
         if (row.name.endswith("_t2") and one and not targets.is_yardstick(row.name)
                 and is_unclear(paired_ratio(row.ours, one.ours), targets.TWO_THREADS)):
             names |= {row.name, one.name}
