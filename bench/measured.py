@@ -116,6 +116,7 @@ class Figures:
     values: list         # of Figure
     setting: str = ""
     name: str = ""       # the peer's own, with the variant
+    settled: bool = False  # measured in more rounds than others, which may owe their median to chance
 
     def median(self):
         return middle(self.values)
@@ -137,8 +138,10 @@ class Row:
         return paired_ratio(figures.values, self.ours) if figures else None
 
     def best(self, kind="libtorch"):
-        """The peer of that kind that did best, or None."""
-        return min((one for one in self.theirs if one.kind == kind), key=Figures.median, default=None)
+        """The peer of that kind that did best, of settled ones if there are any; or None."""
+        of_kind = [one for one in self.theirs if one.kind == kind]
+        settled = [one for one in of_kind if one.settled]
+        return min(settled or of_kind, key=Figures.median, default=None)
 
     def rival(self):
         """Whom the row is judged against: the best LibTorch, else what is no framework."""

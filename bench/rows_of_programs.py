@@ -20,8 +20,9 @@ HOPELESS = 1.5      # after scouting, a setting this many times slower than the 
 CLOSE = 1.25        # the same after a full round
 RIVALS = 2          # settings and variants that a row is settled against: the best, if they are close
 SCOUTING = 0.01     # seconds of a row
-SECONDS = {"ours": 0.2, "libtorch": 0.25, "framework": 0.8}  # of a row in a turn, until it is known
+SECONDS = {"ours": 0.2, "libtorch": 0.25, "framework": 0.8, "process": 1}  # of a row in a turn, until it is known
 KEPT = 0.35         # what scouting leaves over, until it is known
+UNSETTLED = 2       # processes that settle a row, times the share of rows that need it, until it is known
 
 
 class Key(NamedTuple):
@@ -90,10 +91,10 @@ class Timing:
         self.left_out |= {(key.peer, key.name) for key in missing}
         self.keys -= missing
 
-    def leave_out(self, peer, error):
-        self.failed[peer] = str(error)
-        self.keys = {key for key in self.keys if key.peer != peer}
-        print(f"{peer} is left out from here on: {error}", file=sys.stderr)
+    def leave_out(self, name, error):
+        self.failed[name] = str(error)
+        self.keys = {key for key in self.keys if key.peer != name}
+        print(f"{name} is left out from here on: {error}", file=sys.stderr)
 
     def run_ours(self, setting, number):
         names = self.ours_now(setting)
@@ -117,7 +118,7 @@ class Timing:
         self.keys -= set(scouted) - near_best(scouted, HOPELESS, peer_and_row)
         self.clock.forget(self.scouting)
 
-    def plan_all(self, rounds, scouts):
+    def plan_all(self, rounds, scouts, settled):
         """Tells the clock what there will be to do, as far as can be known before scouting."""
         kept = KEPT if scouts else 1
         for peer in self.peers:
@@ -129,6 +130,8 @@ class Timing:
             self.clock.plan(self.stage, peer.name, int(left), seconds)
         turns = kept * len(SETTINGS) if self.peers else 1
         self.clock.plan(self.stage, "ours", int(rounds * turns * len(self.ours)), SECONDS["ours"])
+        judged = sum(row_of(name) in targets.RATIOS for name in self.ours) if self.peers else 0
+        self.clock.plan(self.settling, "all", int(settled * UNSETTLED * judged), SECONDS["process"])
 
     def plan(self, rounds, turn):
         """Tells the clock what is left."""
@@ -155,7 +158,9 @@ class Timing:
             self.keys &= near_best(self.figures, CLOSE, peer_and_row)
 
     def rivals_of(self, row):
-        """The best of all LibTorchs, best first."""
+        """The best of all LibTorchs, best first, if the row is held against them."""
+        if row not in targets.RATIOS:
+            return []
         libtorch = {peer.name for peer in self.peers if peer.kind == "libtorch"}
         tried = {key: figures for key, figures in self.figures.items()
                  if key in self.keys and key.peer in libtorch and row_of(key.name) == row}
@@ -182,6 +187,8 @@ class Timing:
                 results = run_benchmarks(command, [key.name], key.setting.environment(), self.min_time)
         except Failed as error:
             return self.leave_out(key.peer, error)
+        if not results:
+            self.left_out.add((key.peer, key.name))
         self.figures[key] += [Figure(ns, number, turn) for ns in results.values()]
 
     def settle(self, rows, first, rounds):
@@ -191,12 +198,13 @@ class Timing:
                        *((self.settle_ours, name) for name in targets.yardsticks_of(row)
                          if threads_of(row) in (None, threads_of(name)))]
                  for row, keys in self.rivals.items()}
-        self.clock.plan(self.settling, "all", rounds * sum(map(len, sides.values())), 1)
+        self.clock.plan(self.settling, "all", rounds * sum(map(len, sides.values())), SECONDS["process"])
         for number in range(first, first + rounds):
             self.clock.say(f"{self.settling}, round {number - first + 1} of {rounds}: {len(rows)} rows")
             for turn, of_row in enumerate(sides.values()):
                 for measure, whom in of_row if number % 2 else reversed(of_row):
                     measure(whom, number, turn)
+        self.clock.forget(self.settling)
 
     def rows(self):
         """What was measured so far, in the order of our program."""
@@ -216,7 +224,7 @@ class Timing:
         variant = variant_of(key.name)
         setting = f"t{key.setting.threads}" if peer.kind == "framework" else str(key.setting)
         return Figures(peer.name, peer.kind, self.figures[key], f"{setting}{f' /{variant}' if variant else ''}",
-                       key.name.removesuffix("/real_time"))
+                       key.name.removesuffix("/real_time"), bool(settled))
 
 
 def against_loops(rows):

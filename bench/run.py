@@ -102,7 +102,7 @@ class Run:
         """What will be measured, as far as can be known before scouting."""
         options = self.options
         for timing, rounds in self.timings():
-            timing.plan_all(rounds, scouts=not options.quick)
+            timing.plan_all(rounds, scouts=not options.quick, settled=options.settle if timing is self.main else 0)
         for names, _, seconds in wanted_stages(options):
             self.clock.plan("processes", names[0], 1, seconds)
         if options.memory:
@@ -118,8 +118,8 @@ class Run:
             if not options.quick:
                 timing.scout()
             timing.run(rounds)
-        if options.turns:
-            self.main.settle(unclear_rows(list(self.main.rows())), options.rounds, options.turns)
+        if unclear := unclear_rows(list(self.main.rows())) if options.settle else []:
+            self.main.settle(unclear, options.rounds, options.settle)
         for row in process_rows(self.build, self.programs, self.peers, options, self.clock):
             self.other_rows.append(row)
         if options.memory:
@@ -147,7 +147,8 @@ class Run:
                                     "verdict": verdict(row, made)}
 
         return {"peers": [{"name": peer.name, "kind": peer.kind} for peer in self.peers],
-                "processors": self.processors, "rounds": self.options.rounds, "turns": self.options.turns, "min_time": self.options.min_time,
+                "processors": self.processors, "rounds": self.options.rounds, "settle": self.options.settle,
+                "min_time": self.options.min_time,
                 "failed": self.failed, "missing": self.missing(rows), "rows": [row_json(row) for row in rows],
                 "growth": [row.as_json() for row in growth]}
 
@@ -191,15 +192,14 @@ def read_options():
     parser.add_argument("--all", action="store_true", help="frameworks in every round and at other sizes, too")
     parser.add_argument("--verbose", action="store_true", help="print what the sizes of libraries consist of")
     parser.add_argument("--rounds", type=int, default=3, help="turns of every setting (3)")
-    parser.add_argument("--turns", type=int, default=7,
-                        help="after that, of rows near their targets, one by one (7)")
+    parser.add_argument("--settle", type=int, default=7, metavar="ROUNDS", help="more, of rows near their targets (7)")
     parser.add_argument("--min-time", type=float, default=0.05, metavar="SECONDS", help="of a row in a turn (0.05)")
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="without peaks of memory")
     parser.add_argument("--no-growth", dest="growth", action="store_false", help="without rows at other sizes")
     parser.add_argument("--quick", action="store_true", help="one short round, for a first look")
     options = parser.parse_args()
     if options.quick:
-        options.rounds, options.turns, options.min_time = 1, 0, 0.01
+        options.rounds, options.settle, options.min_time = 1, 0, 0.01
     if options.against and not options.against.exists():
         parser.error(f"{options.against} is not there")
     return options

@@ -7,7 +7,7 @@ from measured import paired_ratio, threads_of
 
 NOT_COMPARED = "not compared"
 AGREE = 0.10  # ratios of two runs that differ by more are named
-UNCLEAR = 1.35  # times its target, or a share of it: a row so near is measured more often
+UNCLEAR = 1.35  # a row within this factor of what it has to reach, above or below, is measured more often
 
 
 class Check(NamedTuple):
@@ -27,10 +27,10 @@ def share_of_limit(row, rows):
         return None
     amount, name = targets.BOUNDS[row.name]
     # A row with the defaults is held against the faster of one thread and two.
-    times = [(done, paired_ratio(rows[f"{name}_t{threads}"].ours, row.ours))
+    times = [(done, paired_ratio(row.ours, rows[f"{name}_t{threads}"].ours))
              for threads, done in enumerate(targets.YARDSTICKS[name].amounts, 1)
              if f"{name}_t{threads}" in rows and threads_of(row.name) in (None, threads)]
-    return min((amount / done * time.median for done, time in times if time), default=None)
+    return min((amount / done / time.median for done, time in times if time), default=None)
 
 
 def check_ratio(row, rows, has_libtorch):
@@ -86,18 +86,28 @@ def check_rows(rows, has_libtorch):
 
 
 def is_unclear(found, target):
-    return found is not None and target / UNCLEAR < found.median < target * UNCLEAR
+    return found is not None and target / UNCLEAR < found < target * UNCLEAR
+
+
+def is_ratio_unclear(row, rows):
+    least, ratio = targets.RATIOS.get(row.name), row.ratio(row.best())
+    if least is None or ratio is None:
+        return False
+    share = share_of_limit(row, rows) if ratio.median < least else None
+    return (is_unclear(ratio.median, least)
+            or is_unclear(share, targets.YARDSTICKS[targets.BOUNDS[row.name][1]].share if share else 1))
 
 
 def unclear_rows(rows):
-    """Names of rows whose ratio or share of one thread's time lies near the target, on whichever side of it."""
+    """Names of rows near what they have to reach, on whichever side of it: of LibTorch's speed, of a yardstick's, or of
+    their time on one thread."""
     by_name, names = {row.name: row for row in rows}, set()
     for row in rows:
-        least, one = targets.RATIOS.get(row.name), by_name.get(row.name.removesuffix("_t2") + "_t1")
-        if least and is_unclear(row.ratio(row.best()), least):
+        if is_ratio_unclear(row, by_name):
             names.add(row.name)
-        if (row.name.endswith("_t2") and one and not targets.is_yardstick(row.name)
-                and is_unclear(paired_ratio(row.ours, one.ours), targets.TWO_THREADS)):
+        one = by_name.get(row.name.removesuffix("_t2") + "_t1") if row.name.endswith("_t2") else None
+        share = paired_ratio(row.ours, one.ours) if one and not targets.is_yardstick(row.name) else None
+        if share and is_unclear(share.median, targets.TWO_THREADS):
             names |= {row.name, one.name}
     return [name for name in by_name if name in names]
 

@@ -63,6 +63,16 @@ class Verdicts(unittest.TestCase):
         matmul = row("matmul_1024_t1", [2 * 1024**3 / 96, 2 * 1024**3 / 48], [1, 1])
         self.assertEqual(verdicts_of(matmul, yardstick), ["holds", "-"])
 
+    def test_a_share_is_that_of_the_yardstick_beside_the_row(self):
+        slow = Row("matmul_1024_t1", [Figure(2 * 1024**3 / 48, 0, 5)], row("matmul_1024_t1", [1], [1]).theirs)
+        yardstick = [Figure(2**27 / (50 if turn == 5 else 100), 0, turn) for turn in range(9)]
+        self.assertEqual(verdicts_of(slow, Row("peak_fma_t1", yardstick)), ["holds", "-"])
+
+    def test_settled_peers_alone_are_judged(self):
+        few = Figures("LibTorch 1.13.1", "libtorch", by_round([140]))
+        many = Figures("LibTorch 2.15", "libtorch", by_round([100, 200, 200]), settled=True)
+        self.assertEqual(Row("parity_step", by_round([30, 60, 60]), [few, many]).best().peer, "LibTorch 2.15")
+
     def test_a_row_that_no_libtorch_measured_is_missed_where_there_is_one(self):
         self.assertEqual(verdicts_of(row("parity_step", [1])), ["not compared"])
         self.assertEqual(verdicts_of(row("parity_step", [1]), has_libtorch=False), ["-"])
@@ -81,6 +91,9 @@ class Verdicts(unittest.TestCase):
         rows = [row("parity_step", [10], [ratio]) for ratio in (29, 31, 50, 55)]
         self.assertEqual([bool(unclear_rows([one])) for one in rows], [False, True, True, False])
         self.assertEqual(unclear_rows([row("parity_step", [10])]), [])
+        peak = row("peak_fma_t1", [2**27 / 100])
+        rows = [row("matmul_1024_t1", [2 * 1024**3 / rate], [1]) for rate in (60, 90)]
+        self.assertEqual([unclear_rows([one, peak]) for one in rows], [[], ["matmul_1024_t1"]])
 
     def test_one_thread_is_unclear_where_two_are(self):
         one, two = row("matmul_256_t1", [10], [30]), row("matmul_256_t2", [9], [30])

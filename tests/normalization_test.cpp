@@ -135,7 +135,12 @@ TEST_CASE("a row is normalized alike alone and among others", "[nn]") {
   for (const std::int64_t width : {1, 5, 16, 56, 128, 129, 256, 257})
     for (const DType dtype : {DType::float64, DType::float32}) {
       INFO("rows of " << width << " in " << name(dtype));
-      const Tensor x = random({37, width}, 438, dtype), whole = layer_norm(x), rms = rms_norm(x);
+      Tensor wide = random({37, width}, 438);
+      wide.set(kNaN, 2, width / 2);
+      wide.set(kInfinity, 21, width - 1);
+      const Tensor x = wide.to(dtype);
+      const Tensor whole = layer_norm(x), rms = rms_norm(x);
+      CHECK(count_nonzero(all_of(isnan(whole), -1)).item<std::int64_t>() == 2);
       for (const std::int64_t first : {0, 1, 19, 36})
         for (const std::int64_t last : {first + 1, first + 6, std::int64_t{37}}) {
           const auto some = range(first, std::min(last, std::int64_t{37}));

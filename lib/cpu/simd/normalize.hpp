@@ -116,8 +116,8 @@ constexpr std::int64_t kNormRows = 16, kNormBytes = 16 << 10;
 /// What a row is made of: (x - center) * factor + rest. The last is what rounding the mean took.
 template <class T> struct NormRule { T center, factor, rest; };
 
-/// The sums of each row's lanes, one behind the other, of the first `count` of so many rows. A row's does not depend on
-/// the other rows.
+/// Lane i is the sum of the lanes of rows[i], for i < count; behind an odd number of rows there must be one of zeros. A
+/// row's sum does not depend on the other rows.
 template <int Rows, class T> CAPSTAN_INLINE Lanes<T> add_lanes_of(const Lanes<T>* rows, std::int64_t count) {
   if constexpr (Rows == 1) {
     return rows[0];
@@ -133,8 +133,11 @@ template <int Rows, class T> CAPSTAN_INLINE Lanes<T> add_lanes_of(const Lanes<T>
   }
 }
 
-/// Values of a row that is short: so many rows as a register has lanes are then gone over together.
-template <class T> constexpr std::int64_t kShortRow = kNormBytes / (kNormRows * static_cast<std::int64_t>(sizeof(T)));
+/// Values of a row that is short: the sums of as many rows as a register has lanes are then made together.
+template <class T>
+constexpr std::int64_t kShortRow = kNormBytes < kNormRows * kNormSteps * static_cast<std::int64_t>(sizeof(Lanes<T>))
+                                       ? kNormBytes / (kNormRows * static_cast<std::int64_t>(sizeof(T)))
+                                       : kNormSteps * Lanes<T>::size;
 
 /// In lanes that are yet to be added: of some short rows the sums of x, or with shifts those of x - shift and of its
 /// square.
