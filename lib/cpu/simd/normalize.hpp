@@ -140,31 +140,40 @@ constexpr std::int64_t kShortRow = kNormBytes < kNormRows * kNormSteps * static_
                                        : kNormSteps * Lanes<T>::size;
 
 /// In lanes that are yet to be added: of some short rows the sums of x, or with shifts those of x - shift and of its
-/// square.
+/// square. Every second register has sums of its own, so that a single row waits half as long for its additions.
 template <int Rows, class T>
 CAPSTAN_INLINE void norm_short_rows(const T* x, std::int64_t count, const T* shifts, Lanes<T> tail, Lanes<T>* sums,
                                     Lanes<T>* squares) {
   using L = Lanes<T>;
-  L from[Rows], sum[Rows], square[Rows];
+  L from[Rows], sum[2][Rows], square[2][Rows];
   unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
     from[k] = L(shifts == nullptr ? T(0) : shifts[k]);
-    sum[k] = square[k] = L(0);
+    sum[0][k] = sum[1][k] = square[0][k] = square[1][k] = L(0);
   });
-  norm_lanes<T>(
-      count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
-        unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
-          L value = load_lanes(x + k * count + i, width);
-          if (shifts != nullptr) {
-            value = value - from[k];
-            if (width < L::size) value = value * tail;
-            square[k] = fma(value, value, square[k]);
-          }
-          sum[k] = sum[k] + value;
-        });
-      });
+  const auto add = [&](auto to, std::int64_t i, auto width) __attribute__((always_inline)) {
+    constexpr bool kPart = !std::is_same_v<decltype(width), Whole>;
+    unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
+      L value = load_part(x + k * count + i, width);
+      if (shifts != nullptr) {
+        value = value - from[k];
+        if constexpr (kPart) value = value * tail;
+        square[to][k] = fma(value, value, square[to][k]);
+      }
+      sum[to][k] = sum[to][k] + value;
+    });
+  };
+  constexpr std::integral_constant<int, 0> kEven;
+  constexpr std::integral_constant<int, 1> kOdd;
+  std::int64_t i = 0;
+  for (; i + 2 * L::size <= count; i += 2 * L::size) {
+    add(kEven, i, Whole());
+    add(kOdd, i + L::size, Whole());
+  }
+  if (i + L::size <= count) add(kEven, i, Whole()), i += L::size;
+  if (i < count) add(kOdd, i, count - i);
   unrolled<Rows>([&](auto k) __attribute__((always_inline)) {
-    sums[k] = sum[k];
-    squares[k] = square[k];
+    sums[k] = sum[0][k] + sum[1][k];
+    squares[k] = square[0][k] + square[1][k];
   });
 }
 
@@ -172,7 +181,12 @@ CAPSTAN_INLINE void norm_short_rows(const T* x, std::int64_t count, const T* shi
 template <class T>
 CAPSTAN_INLINE void norm_short_sums(const T* x, std::int64_t count, std::int64_t rows, const T* shifts, Lanes<T> tail,
                                     T* sums, T* squares) {
-  constexpr int kSize = Lanes<T>::size, kSide = kSize < 4 ? kSize : 4;  // rows side by side
+  constexpr int kSize = Lanes<T>::size;
+#if defined(__AVX512F__)
+  constexpr int kSide = 4;  // rows side by side: of 32 registers
+#else
+  constexpr int kSide = 2;
+#endif
   Lanes<T> sums_of[kSize], squares_of[kSize];
   for (std::int64_t i = 0; i < rows;) {
     const bool all = i + kSide <= rows;
