@@ -60,8 +60,8 @@ class Verdicts(unittest.TestCase):
 
     def test_a_slow_round_of_a_row_and_its_yardstick_changes_no_share(self):
         yardstick = row("peak_fma_t1", [2**27 / 100, 2**27 / 50, 2**27 / 25])
-        matmul = row("matmul_1024_t1", [2 * 1024**3 / 96, 2 * 1024**3 / 48], [1, 1])
-        self.assertEqual(verdicts_of(matmul, yardstick), ["holds", "-"])
+        matmul = row("matmul_1024_t1", [2 * 1024**3 / 90, 2 * 1024**3 / 45], [1, 1])
+        self.assertIn("90% of peak", verdicts_of(matmul, yardstick)[0])  # of medians it would be 120 %
 
     def test_a_share_is_that_of_the_yardstick_beside_the_row(self):
         slow = Row("matmul_1024_t1", [Figure(2 * 1024**3 / 48, 0, 5)], row("matmul_1024_t1", [1], [1]).theirs)
