@@ -76,37 +76,44 @@ class Timing:
     def rounds_of(self, peer, rounds):
         return min(rounds, self.framework_rounds) if peer.kind == "framework" else rounds
 
-    def run_peer(self, peer, setting, number, stage, min_time, figures):
-        names = self.names_now(peer, setting)
-        if not names or peer.name in self.failed:
-            return
+    def measure_peer(self, peer, setting, names, stage, who, min_time):
+        """Nanoseconds by name; None if the peer's program breaks off, now or earlier."""
+        if peer.name in self.failed:
+            return None
         try:
-            with self.clock.running(stage, peer.name, len(names)):
-                results = run_benchmarks(peer.command, names, setting.environment(), min_time)
+            with self.clock.running(stage, who, len(names)):
+                return run_benchmarks(peer.command, names, setting.environment(), min_time)
         except Failed as error:
             return self.leave_out(peer.name, error)
+
+    def run_peer(self, peer, setting, number, stage, min_time, figures):
+        names = self.names_now(peer, setting)
+        results = self.measure_peer(peer, setting, names, stage, peer.name, min_time) if names else None
+        if results is None:
+            return
         for name, ns in results.items():
             figures[Key(peer.name, name, setting)].append(Figure(ns, number, SETTINGS.index(setting)))
-        missing = {Key(peer.name, name, setting) for name in names} - {Key(peer.name, n, setting) for n in results}
-        self.left_out |= {(key.peer, key.name) for key in missing}
-        self.keys -= missing
+        missing = set(names) - set(results)
+        self.left_out |= {(peer.name, name) for name in missing}
+        self.keys -= {Key(peer.name, name, setting) for name in missing}
 
     def leave_out(self, name, error):
         self.failed[name] = str(error)
         self.keys = {key for key in self.keys if key.peer != name}
         print(f"{name} is left out from here on: {error}", file=sys.stderr)
 
-    def run_ours(self, setting, number):
-        names = self.ours_now(setting)
-        for held_to in (None, setting.threads):
+    def measure_ours(self, names, stage, who, number, turn):
+        """Rows that are held to a number of threads run apart from the others."""
+        for held_to in dict.fromkeys(map(threads_of, names)):
             held = [name for name in names if threads_of(name) == held_to]
-            if not held:
-                continue
             threads = {"CAPSTAN_NUM_THREADS": str(held_to)} if held_to else {}
-            with self.clock.running(self.stage, "ours", len(held)):
+            with self.clock.running(stage, who, len(held)):
                 results = run_benchmarks(self.command, held, threads, self.min_time)
             for name, ns in results.items():
-                self.our_figures[name].append(Figure(ns, number, SETTINGS.index(setting)))
+                self.our_figures[name].append(Figure(ns, number, turn))
+
+    def run_ours(self, setting, number):
+        self.measure_ours(self.ours_now(setting), self.stage, "ours", number, SETTINGS.index(setting))
 
     def scout(self):
         scouted = defaultdict(list)
@@ -168,28 +175,15 @@ class Timing:
         return sorted(close, key=lambda key: middle(tried[key]))[:RIVALS]
 
     def settle_ours(self, row, number, turn):
-        held_to = threads_of(row)
-        threads = {"CAPSTAN_NUM_THREADS": str(held_to)} if held_to else {}
         names = [name for name in self.ours if row_of(name) == row]
-        if not names:
-            return
-        with self.clock.running(self.settling, "all", 1):
-            results = run_benchmarks(self.command, names, threads, self.min_time)
-        for name, ns in results.items():
-            self.our_figures[name].append(Figure(ns, number, turn))
+        self.measure_ours(names, self.settling, "all", number, turn)
 
     def settle_rival(self, key, number, turn):
-        if key.peer in self.failed:
-            return
-        command = next(peer.command for peer in self.peers if peer.name == key.peer)
-        try:
-            with self.clock.running(self.settling, "all", 1):
-                results = run_benchmarks(command, [key.name], key.setting.environment(), self.min_time)
-        except Failed as error:
-            return self.leave_out(key.peer, error)
-        if not results:
+        peer = next(one for one in self.peers if one.name == key.peer)
+        results = self.measure_peer(peer, key.setting, [key.name], self.settling, "all", self.min_time)
+        if results == {}:
             self.left_out.add((key.peer, key.name))
-        self.figures[key] += [Figure(ns, number, turn) for ns in results.values()]
+        self.figures[key] += [Figure(ns, number, turn) for ns in (results or {}).values()]
 
     def settle(self, rows, first, rounds):
         """Rounds `first` and following, row by row, what bounds a row beside it. Who begins changes every round."""

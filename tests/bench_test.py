@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """What bench/ makes of figures, by invented ones: pairs, verdicts, growth, and the comparison of two runs."""
+import contextlib
+import io
+import json
 import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench"))
 
 import targets
+from clock import Clock
 from measured import WORK, Figure, Figures, Row, by_round, paired_ratio, work_factor
-from peers import TUNING
-from rows_of_programs import against_loops
+from peers import SETTINGS, TUNING, Peer
+from rows_of_programs import Key, Timing, against_loops
 from verdicts import check_rows, compare_runs, unclear_rows, verdict
 
 
@@ -154,6 +159,89 @@ class Runs(unittest.TestCase):
     def test_a_verdict_that_was_close_does_not_differ(self):
         old = self.made(row("add_1", [10] * 3, [90, 101, 110]))
         self.assertEqual(compare_runs(self.made(row("add_1", [10] * 3, [98, 98, 98])), old).verdicts, [])
+
+
+PROGRAM = """
+import json, os, re, sys
+who, times, log = {!r}, {!r}, {!r}
+wanted = re.compile(next(one.split("=", 1)[1] for one in sys.argv if one.startswith("--benchmark_filter")))
+names = [name for name in times if wanted.search(name)]
+with open(log, "a") as file:
+    file.writelines(f"{{who}} {{name}} {{os.environ.get('CAPSTAN_NUM_THREADS', '-')}}\\n" for name in names)
+if any(times[name] == "breaks off" for name in names):
+    sys.exit("no such instruction")
+print(json.dumps({{"benchmarks": [{{"name": name, "real_time": times[name]}} for name in names
+                                if times[name] != "fails"]}}))
+"""
+
+
+class Settling(unittest.TestCase):
+    """Programs that invent their times, and log what they were run for."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def command(self, who, times):
+        program = self.folder / f"{who}.py"
+        program.write_text(PROGRAM.format(who, times, str(self.folder / "log")))
+        return sys.executable, str(program)
+
+    def timing(self, ours, **theirs):
+        """Rows of LibTorchs that took as long as is told in a round before."""
+        peers = [Peer(peer, "libtorch", self.command(peer, times), None, None, (), None)
+                 for peer, times in theirs.items()]
+        made = Timing(self.command("ours", ours), list(ours), peers, {peer: list(times) for peer, times in theirs.items()},
+                      Clock(), "rows", 0.01, 1)
+        for name, ns in ours.items():
+            made.our_figures[name] = by_round([ns])
+        for key in made.keys:
+            ns = theirs[key.peer][key.name]
+            made.figures[key] = by_round([ns if isinstance(ns, int) else 1])
+        return made
+
+    def settled(self, timing, rows, rounds=1):
+        """What ran, in its order: who, the row, and how many threads Capstan was held to."""
+        with contextlib.redirect_stderr(io.StringIO()):
+            timing.settle(rows, 1, rounds)
+        return (self.folder / "log").read_text().splitlines()
+
+    def test_sides_take_turns_row_by_row_and_who_begins_changes(self):
+        timing = self.timing({"exp_t1": 10, "stream_copy_t1": 5, "stream_copy_t2": 3}, peer={"exp_t1": 20})
+        ran = self.settled(timing, ["exp_t1"], rounds=2)
+        self.assertEqual(ran[:4], ["peer exp_t1 -", "peer exp_t1 -", "ours exp_t1 1", "ours stream_copy_t1 1"])
+        self.assertEqual(ran[4:], ran[3::-1])
+        self.assertEqual([len(timing.our_figures[name]) for name in ("exp_t1", "stream_copy_t1", "stream_copy_t2")],
+                         [3, 3, 1])
+
+    def test_the_best_two_ways_and_settings_are_settled(self):
+        timing = self.timing({"add_1": 10}, peer={"add_1/slow": 26, "add_1/good": 20, "add_1/near": 24})
+        keys = [Key("peer", f"add_1/{way}", SETTINGS[0]) for way in ("good", "near", "slow")]
+        timing.keys = set(keys)
+        self.assertEqual(timing.rivals_of("add_1"), keys[:2])
+        timing.figures[keys[1]] = by_round([26])
+        self.assertEqual(timing.rivals_of("add_1"), keys[:1])
+
+    def test_a_pair_is_of_one_row_in_one_round(self):
+        timing = self.timing({"add_1": 10, "add_64": 30}, peer={"add_1": 20, "add_64": 90})
+        self.settled(timing, ["add_1", "add_64"])
+        by_name = {row.name: row for row in timing.rows()}
+        self.assertEqual([by_name[name].ratio(by_name[name].best()).median for name in ("add_1", "add_64")], [2, 3])
+        self.assertTrue(by_name["add_1"].best().settled)
+
+    def test_a_peer_that_breaks_off_is_left_out_and_the_rest_goes_on(self):
+        timing = self.timing({"add_1": 10, "add_64": 10}, weak={"add_1": "breaks off", "add_64": 9}, well={"add_1": 20})
+        ran = self.settled(timing, ["add_1", "add_64"])
+        self.assertIn("no such instruction", timing.failed["weak"])
+        self.assertEqual([line for line in ran if line.startswith("weak")], ["weak add_1 -"])
+        self.assertIn("ours add_64 -", ran)
+
+    def test_a_row_that_a_peer_cannot_run_is_named(self):
+        timing = self.timing({"add_1": 10}, peer={"add_1": "fails"})
+        self.settled(timing, ["add_1"])
+        self.assertEqual(timing.left_out, {("peer", "add_1")})
+        self.assertEqual(timing.failed, {})
 
 
 class Environment(unittest.TestCase):

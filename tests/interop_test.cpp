@@ -1,12 +1,15 @@
 // xtensor and Capstan on the same memory: views share, arrays are taken over, expressions are evaluated.
 #include "tests/support.hpp"
 
-#include <xtensor/xadapt.hpp>
-#include <xtensor/xarray.hpp>
+#include <capstan/interop/xtensor.hpp>
+
+#if __has_include(<xtensor/core/xmath.hpp>)
+#include <xtensor/core/xmath.hpp>
+#include <xtensor/views/xview.hpp>
+#else
 #include <xtensor/xmath.hpp>
 #include <xtensor/xview.hpp>
-
-#include <capstan/interop/xtensor.hpp>
+#endif
 
 using namespace capstan;
 using namespace tests;

@@ -1,5 +1,7 @@
 #pragma once
 // Tensors from nothing, from numbers and from memory.
+//
+// Beside what each entry says, all throw DeviceError for a device that is not there, and OutOfMemoryError.
 #include <span>
 #include <vector>
 
@@ -51,7 +53,7 @@ Tensor from_vector(const std::vector<T>& values, Where where = Where::current())
   return from_span<T>(std::span<const T>(values), Shape({static_cast<std::int64_t>(values.size())}), where);
 }
 /// Uses memory that somebody else owns, without a copy: row-major, on the CPU, alive as long as the tensor and its
-/// views are. `release(context)` is called when the last of them is gone, if it is not null.
+/// views are. `release(context)` is called when the last of them is gone, if it is not null. Error while a plan is made.
 template <class T>
 Tensor from_memory(T* values, const Shape& shape, void (*release)(void*) = nullptr, void* context = nullptr,
                    Where where = Where::current());

@@ -177,7 +177,7 @@ struct ProfileRow {
 ///             took by the GPU's own clock; `total_us` is what its caller waited, which is that and the issuing. Where
 ///             the two lie far apart, the GPU is idle most of the time: larger batches help, or a captured step. A
 ///             captured step shows while it is recorded, without device times; its replays are no operations
-/// On the host what a GPU leaves to the CPU is an operation of its own, "svd on the host", and has no device time
+/// On the host what a GPU leaves to the CPU is an operation of its own, "lstsq on the host", and has no device time
 class Profiler {
  public:
   using Options = ProfilerOptions;

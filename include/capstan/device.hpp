@@ -53,7 +53,7 @@ class DeviceChoice {
 };
 
 /// As long as it lives, tensors that this thread makes without naming a device are made on that one: `zeros({3})`,
-/// `tensor({1, 2})`, parameters of layers. Not `from_memory`, whose memory is the host's. Throws DeviceError if the
+/// `Tensor{1, 2}`, parameters of layers. Not `from_memory`, whose memory is the host's. Throws DeviceError if the
 /// device is not there.
 class DeviceScope {
  public:

@@ -26,7 +26,8 @@ constexpr bool is_integer(DType dtype) noexcept { return !is_floating(dtype) && 
 /// The type that an operation on `a` and `b` computes in, by the promotion table of the Python Array API standard
 /// (2022.12, "Type Promotion Rules"): the wider of two floating types; the narrowest integer type that holds both (uint8
 /// beside int8 gives int16); bool with bool. The standard has no 16-bit floating types: they give way to wider ones,
-/// and beside each other both become float32, as in NumPy and PyTorch. Throws DTypeError for mixes that the standard leaves undefined: integer with floating, bool with a number.
+/// and beside each other both become float32, as in NumPy and PyTorch. Throws DTypeError for mixes that the standard
+/// leaves undefined: integer with floating, bool with a number.
 DType promote(DType a, DType b, Where where = Where::current());
 
 /// The DType of a C++ type: float, double, float16, bfloat16, bool, and integers by size and sign.

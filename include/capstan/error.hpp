@@ -62,7 +62,7 @@ class OutOfMemoryError : public Error {
  public:
   using Error::Error;
 };
-/// A library below Capstan (LAPACK, CUDA) reported a failure.
+/// A library below Capstan (LAPACK, CUDA) reported a failure, or this build does without it.
 class BackendError : public Error {
  public:
   using Error::Error;

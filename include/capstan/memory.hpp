@@ -19,9 +19,9 @@ struct Stats {
 /// Figures of one device, over all threads. DeviceError if it is not there.
 Stats stats(Device device = cpu(), Where where = Where::current());
 /// The most bytes that may be reserved; 0 for no limit, which is the default. Asking for more first gives the cache
-/// back and then throws OutOfMemoryError.
+/// back and then throws OutOfMemoryError. As the next two: Error for a negative number, DeviceError as above.
 void set_limit(Device device, std::int64_t bytes, Where where = Where::current());
-/// The same as a share of the device's memory, in (0, 1].
+/// The same as a share of the device's memory, in (0, 1] (else Error).
 void set_limit_share(Device device, double share, Where where = Where::current());
 template <std::floating_point T>
 void set_limit(Device device, T share, Where where = Where::current()) {

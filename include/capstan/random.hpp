@@ -64,11 +64,11 @@ void seed(std::uint64_t seed) noexcept;
 /// Uniform in [low, high). Error unless low <= high, and both and their difference are finite.
 Tensor uniform(const Shape& shape, double low, double high, Rng& rng = default_rng(), TensorOptions options = {},
                Where where = Where::current());
-/// Normal, by the Box-Muller transform.
+/// Normal, by the Box-Muller transform. Error unless stddev >= 0.
 Tensor normal(const Shape& shape, double mean, double stddev, Rng& rng = default_rng(), TensorOptions options = {},
               Where where = Where::current());
 Tensor normal(const Shape& shape, Rng& rng = default_rng(), TensorOptions options = {}, Where where = Where::current());
-/// Normal, cut to within two standard deviations of the mean by inverting the distribution function.
+/// Normal, cut to within two standard deviations of the mean by inverting the distribution function. Error as above.
 Tensor truncated_normal(const Shape& shape, double mean, double stddev, Rng& rng = default_rng(),
                         TensorOptions options = {}, Where where = Where::current());
 /// Exponential with that mean: -scale * log(1 - u). Error unless scale >= 0.
@@ -77,7 +77,7 @@ Tensor exponential(const Shape& shape, double scale = 1, Rng& rng = default_rng(
 /// Gumbel: location - scale * log(-log(1 - u)), finite. Error unless scale >= 0.
 Tensor gumbel(const Shape& shape, double location = 0, double scale = 1, Rng& rng = default_rng(),
               TensorOptions options = {}, Where where = Where::current());
-/// 1 with that probability, else 0. float32 unless asked otherwise; any type.
+/// 1 with that probability, else 0. float32 unless asked otherwise; any type. Error unless it is in [0, 1].
 Tensor bernoulli(const Shape& shape, double probability, Rng& rng = default_rng(), TensorOptions options = {},
                  Where where = Where::current());
 /// 1 with the probability at that place, else 0: shape, floating type and device of `probability`, and the same numbers
@@ -96,7 +96,8 @@ Tensor categorical(const Tensor& logits, std::int64_t count, Rng& rng = default_
 /// unless low < high, DTypeError for another type and for a range that does not fit it.
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng = default_rng(),
                TensorOptions options = {.dtype = DType::int64}, Where where = Where::current());
-/// int64: 0 .. count-1 in random order (Fisher-Yates).
+/// int64: 0 .. count-1 in random order (Fisher-Yates). ShapeError unless count >= 0; Error while a step is captured or a
+/// plan made, since it is drawn on the host.
 Tensor permutation(std::int64_t count, Rng& rng = default_rng(), Where where = Where::current());
 /// The rows of the first axis in random order.
 Tensor shuffle(const Tensor& x, Rng& rng = default_rng(), Where where = Where::current());

@@ -108,8 +108,8 @@ Tensor pinned(const Tensor& x, Where where = Where::current());
 bool is_pinned(const Tensor& x, Where where = Where::current());
 
 /// Copies x to the GPU, or back, without waiting: `to` has x's shape and type (ShapeError, DTypeError), both are
-/// contiguous, and the one on the host should be pinned (else the call waits). What the host reads or changes before the
-/// event is reached is undetermined.
+/// contiguous (ShapeError), and the one on the host should be pinned (else the call waits). What the host reads or
+/// changes before the event is reached is undetermined.
 Event copy_async(const Tensor& x, const Tensor& to, Where where = Where::current());
 
 }  // namespace capstan

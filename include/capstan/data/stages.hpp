@@ -94,7 +94,8 @@ auto bucket_by_length(LengthOf length, std::vector<std::int64_t> bounds, std::ve
   };
 }
 
-/// `size` elements that follow each other as one, like a batch, and again from `shift` elements later on. Error unless size, shift and stride are >= 1.
+/// `size` elements that follow each other as one, like a batch, and again from `shift` elements later on. Error unless
+/// size, shift and stride are >= 1.
 inline auto window(std::int64_t size, WindowOptions options = {}, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
     static_assert(std::is_copy_constructible_v<T>, "capstan: elements of windows must have copies");

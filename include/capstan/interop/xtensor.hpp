@@ -1,12 +1,24 @@
 #pragma once
-// Tensors as xtensor expressions and the reverse, without copies. Opt-in: include it beside <capstan/capstan.hpp>.
+// Tensors as xtensor expressions and the reverse, without copies. Opt-in: include it beside <capstan/capstan.hpp>, and
+// link xtensor, which Capstan's package does not bring.
+//
+//   cs::Tensor x = cs::ones({3, 4});
+//   auto seen = cs::interop::view<float>(x);                 // x's elements, as an expression
+//   cs::Tensor y = cs::interop::copy(2 * seen + 1);          // evaluated into a new tensor
+//   cs::Tensor z = cs::interop::from_xtensor(xt::xarray<float>({1, 2}));  // the array's memory
 #include <array>
 #include <utility>
 #include <vector>
 
+#if __has_include(<xtensor/containers/xadapt.hpp>)  // since 0.26
+#include <xtensor/containers/xadapt.hpp>
+#include <xtensor/containers/xarray.hpp>
+#include <xtensor/views/xstrided_view.hpp>
+#else
 #include <xtensor/xadapt.hpp>
 #include <xtensor/xarray.hpp>
 #include <xtensor/xstrided_view.hpp>
+#endif
 
 #include <capstan/create.hpp>
 #include <capstan/tensor.hpp>

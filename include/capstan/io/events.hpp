@@ -53,8 +53,9 @@ struct EventReaderOptions {
 /// Throws  IoError naming file, offset and reason: missing; what TfRecordReader refuses, but for the cut of the last
 ///         record; a message that is damaged, or has a field of another wire type; tensors whose shape is negative,
 ///         has more than 8 axes, or needs more or fewer values than there are; a scalar that is no single number; a
-///         histogram that is not [bins, 3]; a u8 of 2^63 or more in a tensor; an event of several values with fewer than 10 bytes each on average,
-///         which is less than a scalar with a tag of one letter needs. The reader then stays where it was.
+///         histogram that is not [bins, 3]; a u8 of 2^63 or more in a tensor; an event of several values with fewer
+///         than 10 bytes each on average, which is less than a scalar with a tag of one letter needs. The reader then
+///         stays where it was.
 ///         Error for a reader that was moved from    BackendError  no protozero
 class EventReader {
  public:

@@ -2,10 +2,10 @@
 // Values brought to mean 0 and variance 1, along rows, channels or groups of them; vectors brought to length 1.
 //
 // Images are [batch, channels, ...]: any number of spatial axes. Variances are those of the population (divided by the
-// count). Statistics are found in two passes over what lies in the cache, about the mean, with sums in double: values
-// around a large mean lose no digits by it. float16 and bfloat16 are computed in float32; beside them weight, bias and
-// given statistics may be float32. `weight` and `bias` may each be undefined for none. Results do not depend on the
-// number of threads.
+// count). Statistics are found in two passes over what lies in the cache, about the mean; up to 32 values are
+// added in their type (128 down columns), their sums in double. So values around a large mean lose no digits by it.
+// float16 and bfloat16 are computed in float32; beside them weight, bias and given statistics may be float32. `weight`
+// and `bias` may each be undefined for none. Results do not depend on the number of threads.
 // Gradients exist for x, weight and bias, to any order. What is kept for them: x, and two numbers for each row, group
 // or channel that is normalized.
 // Throws ShapeError, DTypeError or DeviceError for a weight, bias or statistic that does not fit x, DTypeError for an x

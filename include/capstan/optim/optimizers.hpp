@@ -6,8 +6,8 @@
 //   ...
 //   adam.apply(tape.gradient(loss, adam.parameters()));
 //
-// They hold handles to parameters and change them in place, in one pass over each. Defined in nn/sgd.cpp, adam.cpp,
-// adaptive.cpp and lbfgs.cpp, what they have in common in nn/optimizer.cpp, and the steps themselves in
+// They hold handles to parameters and change them in place, in one pass over each (Lamb in two; Lbfgs is made of
+// operations). Defined in nn/sgd.cpp, adam.cpp, adaptive.cpp and lbfgs.cpp, what they have in common in nn/optimizer.cpp, and the steps themselves in
 // lib/kernels/optimizer_steps.hpp.
 #include <capstan/optim/adam.hpp>
 #include <capstan/optim/adaptive.hpp>
