@@ -12,7 +12,7 @@
 namespace capstan::on_cpu {
 namespace {
 
-constexpr std::int64_t kColumnRows = 256;  // rows of a piece of columns, which stay in the cache
+constexpr ColumnPiece kMost = {256, 256};  // which stay in the cache
 
 /// What becomes of a part: the mean, and the variance or its root.
 template <class T>
@@ -51,8 +51,8 @@ template <class T>
 void column_parts(const T* from, std::int64_t row_step, std::int64_t height, std::int64_t width, Part* parts) {
   const auto& simd_kernels = simd().of<T>();
   const auto count = static_cast<double>(height);
-  T shifts[kColumnPiece];
-  double first[kColumnPiece] = {}, second[kColumnPiece] = {};
+  T shifts[kMost.columns];
+  double first[kMost.columns] = {}, second[kMost.columns] = {};
   simd_kernels.add_rows(first, from, row_step, height, width);
   for (std::int64_t j = 0; j < width; ++j) {
     shifts[j] = shift_of(first[j], count, from[j]);
@@ -70,7 +70,7 @@ void columns_to(const TensorImpl& x, const Split& split, std::int64_t row_step, 
     column_parts(from, row_step, rows, columns, parts);
   };
   const auto store = [&](std::int64_t i, const Part& part) { results.store(i, part); };
-  reduce_columns<Part, T>(x, split, row_step, kColumnRows, piece, joined, store);
+  reduce_columns<Part, T>(x, split, row_step, kMost, piece, joined, store);
 }
 
 }  // namespace

@@ -16,9 +16,8 @@ using core::Scratch;
 using kernels::Factor;
 using kernels::Reduction;
 
-constexpr std::int64_t kSumRows = 512;       // rows of a piece of columns that are added in one go
-constexpr std::int64_t kExtremeRows = 4096;  // or compared
-constexpr std::int64_t kShortestRun = 64;    // elements one behind the other that are reduced where they stand
+constexpr ColumnPiece kCompared = {4096, 256};
+constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
 
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
@@ -233,14 +232,16 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
       k.add_rows(to, from, row_step, rows, columns);
     };
     const auto plus = [](double a, double b) { return a + b; };
-    return reduce_columns<double, T>(x, split, row_step, kSumRows, add, plus, store);
+    const std::int64_t columns = split.kept[split.kept.rank() - 1];  // more rows where they are short
+    const ColumnPiece most = {columns > 512 ? 128 : columns > 256 ? 256 : 512, 1024};
+    return reduce_columns<double, T>(x, split, row_step, most, add, plus, store);
   }
   const auto best = [&](T* to, const T* from, std::int64_t rows, std::int64_t columns) {
     std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(columns));
     (kind == Reduction::max ? k.max_rows : k.min_rows)(to, from, row_step, rows, columns);
   };
   const auto better = [=](T a, T b) { return better_of(kind, a, b); };
-  reduce_columns<T, T>(x, split, row_step, kExtremeRows, best, better, store);
+  reduce_columns<T, T>(x, split, row_step, kCompared, best, better, store);
 }
 
 }  // namespace

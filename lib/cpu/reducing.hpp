@@ -1,14 +1,15 @@
 #pragma once
 // What reductions share: which axes go and which stay, and rows that are cut at fixed places, so that results do not
 // depend on the number of threads.
+#include <algorithm>
+
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
 
 namespace capstan::on_cpu {
 
-inline constexpr std::int64_t kRowPiece = 65536;   // elements of one row that are reduced in one go
-inline constexpr std::int64_t kColumnPiece = 256;  // columns that are reduced in one go
+inline constexpr std::int64_t kRowPiece = 65536;  // elements of one row that are reduced in one go
 
 /// x seen with its kept axes first and its reduced axes last.
 struct Split {
@@ -74,36 +75,48 @@ void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, 
   }
 }
 
+/// The most rows and columns that are reduced in one go.
+struct ColumnPiece {
+  std::int64_t rows, columns;
+};
+
 /// Reduces columns of x, whose kept axes end in one of unit stride, and whose reduced ones walk as one of `row_step`.
-/// piece(parts, from, rows, columns) writes the Part of each of at most kColumnPiece columns of at most `most_rows` rows.
+/// piece(parts, from, rows, columns) writes the Part of each column of a piece.
 template <class Part, class T, class Piece, class Combine, class Store>
-void reduce_columns(const TensorImpl& x, const Split& split, std::int64_t row_step, std::int64_t most_rows, Piece piece,
+void reduce_columns(const TensorImpl& x, const Split& split, std::int64_t row_step, ColumnPiece most, Piece piece,
                     Combine combine, Store store) {
   const std::int64_t rows = split.reduced.numel(), columns = split.kept[split.kept.rank() - 1];
   const std::int64_t outer = split.kept.numel() / columns;
-  const std::int64_t column_pieces = (columns + kColumnPiece - 1) / kColumnPiece;
-  const std::int64_t row_pieces = (rows + most_rows - 1) / most_rows;
+  const std::int64_t column_pieces = (columns + most.columns - 1) / most.columns;
+  const std::int64_t row_pieces = (rows + most.rows - 1) / most.rows;
   core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
-  const std::int64_t work = kColumnPiece * (rows < most_rows ? rows : most_rows);
+  const std::int64_t work = std::min(most.columns, columns) * std::min(most.rows, rows);
   base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
                      [&](std::int64_t begin, std::int64_t end) {
                        for (std::int64_t item = begin; item < end; ++item) {
-                         const std::int64_t column = item % column_pieces * kColumnPiece, part = item / column_pieces;
-                         const std::int64_t row = part % row_pieces * most_rows;
+                         const std::int64_t column = item % column_pieces * most.columns, part = item / column_pieces;
+                         const std::int64_t row = part % row_pieces * most.rows;
                          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
                          piece(parts.data() + part * columns + column, x.as<T>() + offset + row * row_step + column,
-                               rows - row < most_rows ? rows - row : most_rows,
-                               columns - column < kColumnPiece ? columns - column : kColumnPiece);
+                               std::min(rows - row, most.rows), std::min(columns - column, most.columns));
                        }
                      });
-  base::parallel_for(outer * columns, kCheapGrain / (row_pieces + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const Part* first = parts.data() + i / columns * row_pieces * columns + i % columns;
-      Part total = first[0];
-      for (std::int64_t p = 1; p < row_pieces; ++p) total = combine(total, first[p * columns]);
-      store(i, total);
-    }
-  });
+  constexpr std::int64_t kAtOnce = 64;  // columns whose parts are combined side by side
+  const std::int64_t blocks = (columns + kAtOnce - 1) / kAtOnce;
+  base::parallel_for(outer * blocks, kCheapGrain / (kAtOnce * (row_pieces + 1)) + 1,
+                     [&](std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t block = begin; block < end; ++block) {
+                         const std::int64_t column = block % blocks * kAtOnce, line = block / blocks;
+                         const std::int64_t width = std::min(columns - column, kAtOnce);
+                         Part totals[kAtOnce];
+                         const Part* part = parts.data() + line * row_pieces * columns + column;
+                         std::copy_n(part, width, totals);
+                         for (std::int64_t p = 1; p < row_pieces; ++p)
+                           for (std::int64_t i = 0; i < width; ++i)
+                             totals[i] = combine(totals[i], part[p * columns + i]);
+                         for (std::int64_t i = 0; i < width; ++i) store(line * columns + column + i, totals[i]);
+                       }
+                     });
 }
 
 /// A contiguous copy with the kept axes first.

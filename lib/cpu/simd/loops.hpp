@@ -112,12 +112,12 @@ CAPSTAN_INLINE void add_some_rows(T* sums, const T* rows, std::int64_t row_step,
   if constexpr (kRegisters > 1) add(std::integral_constant<int, 1>());
 }
 
-// Adds up to 128 rows, and that to the sums in double. Eight rows at a time, along up to 256 columns: processors fetch
+// Adds up to 128 rows, and that to the sums in double. Four rows at a time, along up to 1024 columns: processors fetch
 // ahead what is read in long pieces. Of a register that is not full the sums stay where they are.
 template <class T>
 void add_rows(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
   using L = Lanes<T>;
-  constexpr std::int64_t kBlock = 128, kWide = 256, kRows = 8;
+  constexpr std::int64_t kBlock = 128, kWide = 1024, kRows = 4;
   T flat[kWide];
   const std::int64_t whole = count / L::size * L::size;
   for (std::int64_t begin = 0; begin < row_count; begin += kBlock) {
