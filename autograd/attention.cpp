@@ -165,9 +165,29 @@ Operands widened(const Operands& o, Where where) {
 /// A finite number so low that nothing remains of its exponential beside an ordinary score.
 double lowest(DType dtype) { return dtype == DType::float64 ? -1.7e308 : -3.3e38; }
 
+/// 0 for NaN and infinities: for the way back, where queries and keys are multiplied with gradients of scores. That of
+/// a score that is not allowed is 0, and times them it would be NaN; that of one they have spoiled is NaN anyhow.
+Tensor finite_ones(const Tensor& x, Where where) { return capstan::where(isfinite(x, where), x, 0, where); }
+
+void scores_replay(Replay& r) {
+  const Where where = r.where();
+  if (r.needs(0)) r.give(0, matmul(r.grad(), turned(finite_ones(r.saved(1), where), where), where));
+  if (r.needs(1)) r.give(1, matmul(turned(finite_ones(r.saved(0), where), where), r.grad(), where));
+}
+
+/// The product of queries and turned keys, of one type and equal leading axes: `matmul` but for its gradient.
+Tensor scores_of(const Tensor& query, const Tensor& turned_key, Where where) {
+  const TensorImpl &a = *query.impl(), &b = *turned_key.impl();
+  const Shape shape = autograd::with_sizes(a.shape, 1, {autograd::columns_of(b)}, where);
+  Tensor out = autograd::result_like(a, shape, a.dtype, where);
+  backend_of(a, where).matmul(a, b, nullptr, *out.impl(), false);
+  record("matmul", where, &scores_replay, {&query, &turned_key}, {&out}, {&query, &turned_key});
+  return out;
+}
+
 /// [..., queries, keys]
 Tensor weights_of(const Operands& o, Where where) {
-  Tensor scores = matmul(mul(o.query, o.scale, where), turned(o.key, where), where);
+  Tensor scores = scores_of(mul(o.query, o.scale, where), turned(o.key, where), where);
   Tensor allowed = o.mask;
   if (o.bias.defined()) {
     const Tensor counts = not_equal(o.bias, -__builtin_inf(), where);
@@ -203,8 +223,14 @@ void replay_by_operations(Replay& r, const Rule& rule) {
   const Tensor by_weight = matmul(grad, turned(o.value, where), where);
   const Tensor mean = sum(mul(weights, by_weight, where), -1, {.keepdims = true}, where);
   const Tensor by_score = mul(weights, sub(by_weight, mean, where), where);
-  if (r.needs(0)) r.give(0, mul(matmul(by_score, o.key, where), o.scale, where).to(dtype, where));
-  if (r.needs(1)) r.give(1, matmul(turned(by_score, where), mul(o.query, o.scale, where), where).to(dtype, where));
+  if (r.needs(0)) {
+    const Tensor key = finite_ones(o.key, where);
+    r.give(0, mul(matmul(by_score, key, where), o.scale, where).to(dtype, where));
+  }
+  if (r.needs(1)) {
+    const Tensor query = mul(finite_ones(o.query, where), o.scale, where);
+    r.give(1, matmul(turned(by_score, where), query, where).to(dtype, where));
+  }
   if (r.needs(3)) r.give(3, autograd::sum_to(by_score, o.bias.impl()->shape, where).to(dtype, where));
 }
 

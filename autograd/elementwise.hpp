@@ -29,13 +29,25 @@ inline constexpr bool kNeedsRange =
              kernels::Expm1, kernels::Log, kernels::Log10, kernels::Log1p, kernels::Log2, kernels::Pow,
              kernels::Reciprocal, kernels::Rsqrt, kernels::Sinh, kernels::Softplus, kernels::Tan>;
 
+// --- rules as operations, for tapes that listen ---
+
+/// 16-bit types in float32, which kernels compute them in as well: so both round once.
+inline Value in_rule(const Tensor& x, Where where) {
+  if (x.defined() && is_half(x.impl()->dtype)) return {x.to(DType::float32, where), where};
+  return {x, where};
+}
+inline Tensor out_of_rule(Value&& gradient, DType dtype, Where where) {
+  return std::move(gradient).take().to(dtype, where);
+}
+
 // --- one operand ---
 
 template <class Op>
 void unary_replay(Replay& r) {
   const Tensor& saved = Op::saves == Saves::nothing ? r.grad() : r.saved(0);
   if (listening()) {
-    r.give(0, Op::backward(Value(r.grad(), r.where()), Value(saved, r.where())).take());
+    const Where where = r.where();
+    r.give(0, out_of_rule(Op::backward(in_rule(r.grad(), where), in_rule(saved, where)), r.grad().dtype(), where));
     return;
   }
   const Tensor grad = dense(r.grad(), r.where()), value = dense(saved, r.where());
@@ -70,7 +82,8 @@ void parametric_replay(Replay& r) {
   const auto [p, q] = r.attributes<Parameters>();
   const Where where = r.where();
   if (listening()) {
-    r.give(0, Op::backward(Value(r.grad(), where), Value(r.saved(0), where), Value(p), Value(q)).take());
+    r.give(0, out_of_rule(Op::backward(in_rule(r.grad(), where), in_rule(r.saved(0), where), Value(p), Value(q)),
+                          r.grad().dtype(), where));
     return;
   }
   const Tensor grad = dense(r.grad(), where), x = dense(r.saved(0), where);
@@ -126,17 +139,25 @@ struct Operands {
   std::optional<Shape> broadcast_;  // if the operands are of several shapes
 };
 
+/// The rows whose gradients are one operation, or none.
+template <class Op>
+inline constexpr bool kRoundsOnce =
+    kIsOneOf<Op, kernels::Add, kernels::Copysign, kernels::Fmax, kernels::Fmin, kernels::Maximum, kernels::Minimum,
+             kernels::Mul, kernels::Sub>;
+
 /// `Shapes` is BinaryShapes if an operand was stretched, else NoAttributes.
 template <class Op, class Shapes>
 void binary_replay(Replay& r) {
   // saved: those of a, b and the result that some needed side reads; the others are undefined
   const Where where = r.where();
-  const Value grad(r.grad(), where), a(r.saved(0), where), b(r.saved(1), where), y(r.saved(2), where);
+  const auto value = [where](const Tensor& x) { return kRoundsOnce<Op> ? Value(x, where) : in_rule(x, where); };
+  const Value grad = value(r.grad()), a = value(r.saved(0)), b = value(r.saved(1)), y = value(r.saved(2));
   const auto give = [&](int input, Tensor gradient) {
     if constexpr (!std::is_empty_v<Shapes>) {
       const auto shapes = r.attributes<Shapes>();
       gradient = sum_to(gradient, input == 0 ? shapes.a : shapes.b, where);
     }
+    if constexpr (!kRoundsOnce<Op>) gradient = gradient.to(r.grad().dtype(), where);
     r.give(input, std::move(gradient));
   };
   if (r.needs(0)) give(0, Op::left(grad, a, b, y).take());

@@ -36,9 +36,6 @@ inline void require_square(const char* op, const TensorImpl& x, Where where) {
                            " are not square; the last two sizes must be equal.");
 }
 
-/// The 16-bit types are computed with in float32.
-inline DType computing_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
-
 /// A slot of the backend that is empty in builds without LAPACK.
 template <class Function>
 Function lapack(const char* op, Function slot, Where where) {

@@ -1,5 +1,6 @@
 #include "autograd/lists.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -75,6 +76,15 @@ void check_written(const char* op, std::size_t i, const Tensor& x, Where where) 
   if (!core::defined(op, x, where).contiguous)
     base::fail<ShapeError>(where, op, ": tensor ", i, " of shape ", x.shape(), " is not contiguous; it must be.");
   check_in_place(op, x, nullptr, where);
+}
+
+/// The storages of a list, in order.
+std::vector<const core::Storage*> storages_of(std::span<const Tensor> list) {
+  std::vector<const core::Storage*> all;
+  all.reserve(list.size());
+  for (const Tensor& x : list) all.push_back(x.impl()->storage);
+  std::sort(all.begin(), all.end());
+  return all;
 }
 
 /// What becomes of one total: `target`, to which `whole` and `rows` are still to be added.
@@ -188,11 +198,13 @@ void blend_each(std::span<const Tensor> averages, std::span<const Tensor> values
     autograd::check_written(op, i, averages[i], where);
     core::defined(op, values[i], where);
   }
+  const std::vector<const core::Storage*> changing = autograd::storages_of(averages);
   std::vector<Tensor> packed;
   packed.reserve(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i)
-    packed.push_back(averages[i].shares_storage(values[i]) ? autograd::own(values[i], false, where)
-                                                           : autograd::dense(values[i], where));
+  for (const Tensor& value : values) {
+    const bool changes = std::binary_search(changing.begin(), changing.end(), value.impl()->storage);
+    packed.push_back(changes ? autograd::own(value, false, where) : autograd::dense(value, where));
+  }
   for (std::size_t i = 0; i < averages.size(); ++i) {
     TensorImpl& average = *averages[i].impl();
     const core::Backend& backend = autograd::backend_of(average, where);

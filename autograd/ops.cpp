@@ -31,9 +31,9 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Where where) {
   const int extra = x.rank() - shape.rank();
   for (int axis = 0; axis < x.rank(); ++axis)
     if (axis < extra || (shape[axis - extra] == 1 && x.shape()[axis] != 1)) axes[count++] = axis;
-  Tensor sums = x;
+  Tensor sums = count > 1 ? x.to(computing_type(x.dtype()), where) : x;  // 16-bit types round once
   for (int i = count - 1; i >= 0; --i) sums = sum(sums, axes[i], {.keepdims = axes[i] >= extra}, where);
-  return sums;
+  return sums.to(x.dtype(), where);
 }
 
 Tensor stretch(const Tensor& grad, const Shape& full, unsigned mask, Where where) {

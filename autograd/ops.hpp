@@ -23,6 +23,9 @@ inline Tensor result_like(const TensorImpl& x, const Shape& shape, DType dtype, 
 }
 inline Tensor result_like(const TensorImpl& x, Where where) { return result_like(x, x.shape, x.dtype, where); }
 
+/// The 16-bit types are computed with in float32.
+inline DType computing_type(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
+
 /// x, or a contiguous copy; no tape sees it.
 Tensor dense(const Tensor& x, Where where);
 /// x, or a copy in another type; no tape sees it.

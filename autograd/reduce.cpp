@@ -7,6 +7,7 @@
 namespace capstan {
 
 using autograd::backend_of;
+using autograd::computing_type;
 using autograd::listening;
 using autograd::note;
 using autograd::Plan;
@@ -71,7 +72,8 @@ void prod_replay(Replay& r) {
   const Tensor flat = reshape(permute(x, std::span<const int>(order, rank), where), {rows, x.numel() / rows}, where);
   Tensor result;
   if (listening()) {
-    result = times_others(grad, flat, where);
+    const DType wide = DType::float64;  // pairs leave the range of other types, though the product of all does not
+    result = times_others(grad.to(wide, where), flat.to(wide, where), where).to(x.dtype(), where);
   } else {
     const Tensor dense_grad = autograd::dense(grad, where), dense_x = autograd::dense(flat, where);
     result = autograd::result_like(*dense_x.impl(), where);
@@ -85,7 +87,8 @@ void extreme_replay(Replay& r) {
   const Where where = r.where();
   const auto reduced = r.attributes<Reduced>();
   const Tensor &x = r.saved(0), y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, where);
-  const Tensor best = cast(equal(x, y, where), x.dtype(), where);
+  const DType wide = computing_type(x.dtype());  // of which float16 counts no more than 65,504
+  const Tensor best = cast(equal(x, y, where), wide, where);
   const Tensor count = autograd::sum_to(
       best,
       [&] {
@@ -94,7 +97,8 @@ void extreme_replay(Replay& r) {
         return Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(x.rank())), where);
       }(),
       where);
-  r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, where), div(best, count, where), where));
+  const Tensor share = div(best, count, where).to(x.dtype(), where);
+  r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, where), share, where));
 }
 
 void refuse_bool(const char* op, const TensorImpl& x, Where where) {

@@ -52,12 +52,13 @@ void extreme_replay(Replay& r) {
   const Selection chosen = chosen_of(r);
   const Tensor &x = r.saved(1), &updates = r.saved(2), &best = r.saved(3);
   const Tensor from_x = hits(x, best, where), from_updates = hits(updates, taken(best, chosen, where), where);
-  const Tensor count =
-      add(cast(from_x, x.dtype(), where),
-          autograd::add_chosen("add_places", cast(from_updates, x.dtype(), where), chosen, where), where);
+  const DType wide = autograd::computing_type(x.dtype());
+  const Tensor count = add(cast(from_x, wide, where),
+                           autograd::add_chosen("add_places", cast(from_updates, wide, where), chosen, where), where);
   const Tensor share = div(r.grad(), count, where);
-  if (r.needs(0)) r.give(0, capstan::where(from_x, share, 0, where));
-  if (r.needs(1)) r.give(1, capstan::where(from_updates, taken(share, chosen, where), 0, where));
+  if (r.needs(0)) r.give(0, capstan::where(from_x, share, 0, where).to(x.dtype(), where));
+  if (r.needs(1))
+    r.give(1, capstan::where(from_updates, taken(share, chosen, where), 0, where).to(x.dtype(), where));
 }
 
 /// For a copy of x to write to: 16-bit floating types are combined in float32.

@@ -89,9 +89,10 @@ void extreme_replay(Replay& r) {
   const Selection chosen{r.attributes<autograd::Places>(), r.saved(0)};
   const Tensor &data = r.saved(1), &best = r.saved(2);
   const Tensor found = hits(data, taken(best, chosen, where), where);
-  const Tensor count = maximum(add_chosen("add_places", cast(found, data.dtype(), where), chosen, where), 1, where);
+  const Tensor ones = cast(found, autograd::computing_type(data.dtype()), where);
+  const Tensor count = maximum(add_chosen("add_places", ones, chosen, where), 1, where);
   const Tensor share = div(r.grad(), count, where);
-  r.give(0, capstan::where(found, taken(share, chosen, where), 0, where));
+  r.give(0, capstan::where(found, taken(share, chosen, where), 0, where).to(data.dtype(), where));
 }
 
 /// The lowest (or highest) number of a type: the lowest one that is finite, or infinity.

@@ -146,7 +146,6 @@ GradientTape::Pause GradientTape::stop_recording(Where where) {
 }
 
 GradientTape::Pause::~Pause() {
-  if (tape_ == nullptr) return;
   --tape_->paused;
   if (tape_->destroyed) autograd::dispose(tape_);
   else if (Log::of_this_thread_if_any() == tape_->log) tape_->log->refresh_recording();

@@ -138,7 +138,7 @@ __device__ __forceinline__ void attend(const ForwardTask<T>& task, const Item& i
     make_scores(scores, item.first + tile_row() * kRows, query.count, from + tile_column() * kPack<T>, end, tile);
     totals.take(tile, sums);
     keep_weights(tile, memory);
-    add_rows(value, from, item.window, task.value_width, memory, sums);
+    add_rows<false>(value, from, item.window, task.value_width, memory, sums);
   }
   finish(task, item, task.out + at[3], totals, sums);
 }

@@ -135,7 +135,8 @@ __device__ __forceinline__ void add_up(const BackwardTask<T>& task, std::int64_t
     if constexpr (!kByQuery) load_numbers<kTarget>(task, head, own_column, numbers);
     make_factors<kTarget>(scores, numbers, own_row, sides.own.count, own_column, end, slopes, tile);
     keep_weights(tile, memory);
-    add_rows(sides.added, from, window, task.columns, memory, sums);
+    // queries and keys whose scores are not allowed may be anything; of others that are not finite the factors are NaN
+    add_rows<kTarget != Target::value>(sides.added, from, window, task.columns, memory, sums);
   }
   CAPSTAN_UNROLL
   for (int i = 0; i < kPack<T>; ++i)

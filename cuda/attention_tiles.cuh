@@ -151,7 +151,8 @@ struct Sums {
 };
 
 /// sums += weights [16 * kRows, kTile] times `right` [kTile, columns], from row `first` and column `window` on.
-template <class T, int kRows>
+/// kFiniteOnes: what is not finite in `right` counts as 0. Times a weight of 0 it would be NaN.
+template <bool kFiniteOnes, class T, int kRows>
 __device__ __forceinline__ void add_rows(const Rows<T>& right, std::int64_t first, std::int64_t window,
                                          std::int64_t columns, TileMemory<T, kRows>& memory, Sums<T, kRows>& sums) {
   constexpr int kLoads = kDepth * kWindow / static_cast<int>(kTileThreads);
@@ -162,7 +163,9 @@ __device__ __forceinline__ void add_rows(const Rows<T>& right, std::int64_t firs
       const int place = pass * static_cast<int>(kTileThreads) + static_cast<int>(threadIdx.x);
       const std::int64_t row = first + part + place / kWindow, column = window + place % kWindow;
       const bool there = row < right.count && column < columns;
-      memory.added[place / kWindow][place % kWindow] = there ? right.data[row * right.step + column] : T(0);
+      const T value = there ? right.data[row * right.step + column] : T(0);
+      const bool counts = !kFiniteOnes || value - value == T(0);
+      memory.added[place / kWindow][place % kWindow] = counts ? value : T(0);
     }
     __syncthreads();
     for (int d = 0; d < kDepth; ++d) {

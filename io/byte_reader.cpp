@@ -37,7 +37,7 @@ struct ByteReader::Inflater {
   bool ready;
 };
 
-ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzip gzip)
+ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzip gzip, IsPlain is_plain)
     : op_(op), path_(path), where_(where), buffer_(kBufferBytes) {
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos)
     fail_io(op, path.substr(0, zero), where, "cannot be opened: the name goes on behind a zero byte; no file's does.");
@@ -46,6 +46,7 @@ ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzi
   std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // the buffer is ours
   measure();
   if (!fill(2) || gzip == Gzip::off || !gzip_starts()) return;
+  if (is_plain != nullptr && is_plain(std::span<const unsigned char>(buffer_.data(), end_))) return;
   inflater_ = std::make_unique<Inflater>();
   if (!inflater_->ready) fail_for_memory();
 }

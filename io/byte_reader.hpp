@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,12 @@ namespace capstan::io {
 class ByteReader final : public ByteSource {
  public:
   enum class Gzip { detect, off };
+  /// Whether a file that begins like that is none of gzip, though its first bytes look so.
+  using IsPlain = bool (*)(std::span<const unsigned char> beginning);
   /// IoError if it cannot be opened, or is a folder. `op` must live as long as the reader. A pipe without a writer is
   /// waited for, as everywhere.
-  ByteReader(const char* op, const std::string& path, Where where, Gzip gzip = Gzip::detect);
+  ByteReader(const char* op, const std::string& path, Where where, Gzip gzip = Gzip::detect,
+             IsPlain is_plain = nullptr);
   ~ByteReader();
   ByteReader(const ByteReader&) = delete;
   ByteReader& operator=(const ByteReader&) = delete;

@@ -22,6 +22,20 @@ bool contains(const std::vector<std::string>& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
+/// Whether it can be a part of a number, which then does not end where the field does.
+bool in_numbers(char c) {
+  const int small = c | 0x20;  // letters
+  return (c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') || c == '+' || c == '-' || c == '.';
+}
+
+/// Rows for each byte of lines, the last of which may be cut. Blank ones are none.
+double row_density(std::string_view lines, char delimiter) {
+  std::int64_t rows = 0;
+  for (std::size_t begin = 0, end = 0; (end = lines.find('\n', begin)) != std::string_view::npos; begin = end + 1)
+    rows += csv_trimmed(lines.substr(begin, end - begin), delimiter).empty() ? 0 : 1;
+  return static_cast<double>(rows) / static_cast<double>(lines.size());
+}
+
 /// A default of a column whose type is known already must be of that type.
 bool fits(const CsvValue& value, ColumnType type) {
   std::int64_t integer = 0;
@@ -50,7 +64,11 @@ bool CsvMissing::operator()(std::string_view text) const {
 }
 
 CsvBuilder::CsvBuilder(const ByteReader& file, const CsvFeed& feed, const CsvOptions& options)
-    : file_(file), feed_(feed), options_(options), missing_(options.missing) {
+    : file_(file),
+      feed_(feed),
+      options_(options),
+      missing_(options.missing),
+      by_number_(options.missing.empty() && !in_numbers(options.delimiter)) {
   for (const auto& [name, type] : options.types) types_[name] = type;
   for (const auto& [name, value] : options.defaults) defaults_[name] = &value;
   if (options.number_default) number_default_.emplace(0).number = *options.number_default;
@@ -74,7 +92,7 @@ void CsvBuilder::field(std::string_view text) {
 
 /// Numbers are read where they stand, and end at a delimiter or are no such field.
 bool CsvBuilder::row(std::string_view line, char delimiter) {
-  if (!begun_ || !options_.missing.empty()) return CsvRows::row(line, delimiter);
+  if (!begun_ || !by_number_) return CsvRows::row(line, delimiter);
   const char *at = line.data(), *const end = at + line.size();
   while (true) {
     const char* behind = nullptr;
@@ -109,10 +127,8 @@ std::int64_t CsvBuilder::block(std::string_view lines, char delimiter, std::size
   const std::size_t count = std::min(static_cast<std::size_t>(threads()), lines.size() / kLeast);
   const auto open = [](const CsvColumn& column) { return column.type() == ColumnType::automatic; };
   if (!begun_ || count < 2 || std::any_of(columns_.begin(), columns_.end(), open)) return -1;
-  const std::string_view sample = lines.substr(0, kLeast);
-  const double rows_per_byte =
-      static_cast<double>(std::count(sample.begin(), sample.end(), '\n')) / static_cast<double>(sample.size());
-  make_room(rows_per_byte);
+  const double density = row_density(lines.substr(0, kLeast), delimiter);
+  make_room(density);
   std::vector<Part> parts;
   for (std::size_t begin = 0, i = 0; i < count && begin < lines.size(); ++i) {
     const std::size_t least = i + 1 == count ? lines.size() - 1 : std::max(begin, lines.size() / count * (i + 1));
@@ -120,8 +136,7 @@ std::int64_t CsvBuilder::block(std::string_view lines, char delimiter, std::size
     Part& part = parts.emplace_back(Part{lines.substr(begin, end - begin), {}});
     for (const CsvColumn& column : columns_) {
       part.columns.push_back(column.like());
-      part.columns.back().reserve(static_cast<std::size_t>(1.02 * rows_per_byte * static_cast<double>(end - begin)) +
-                                  1);
+      part.columns.back().reserve(likely_rows(density, static_cast<double>(end - begin)));
     }
     for (const CsvColumn* field : fields_)
       part.fields.push_back(field == nullptr ? nullptr
@@ -147,11 +162,17 @@ std::int64_t CsvBuilder::block(std::string_view lines, char delimiter, std::size
   return taken;
 }
 
-/// For the rows that the file will have if they go on as in these lines, and a few more.
-void CsvBuilder::make_room(double rows_per_byte) {
+/// In so many bytes, and a few more; but no more than fit there with a byte in each field.
+std::size_t CsvBuilder::likely_rows(double density, double bytes) const {
+  const double most = bytes / (2 * static_cast<double>(fields_.size()));
+  return static_cast<std::size_t>(std::min(1.02 * density * bytes, most)) + 1;
+}
+
+/// For the rows that the file will have if they go on as in these lines.
+void CsvBuilder::make_room(double density) {
   if (std::exchange(has_room_, true) || !file_.most_left_is_exact()) return;
-  const double rows = 1.02 * rows_per_byte * static_cast<double>(file_.position() + file_.most_left());
-  for (CsvColumn& column : columns_) column.reserve(static_cast<std::size_t>(rows));
+  const std::size_t rows = likely_rows(density, static_cast<double>(file_.position() + file_.most_left()));
+  for (CsvColumn& column : columns_) column.reserve(rows);
 }
 
 bool CsvBuilder::take_part(Part& part, char delimiter, std::size_t longest) const {
@@ -172,8 +193,7 @@ bool CsvBuilder::take_row(Part& part, std::string_view line, char delimiter) con
   const char *at = line.data(), *const end = at + line.size();
   for (std::size_t number = 0; number < part.fields.size(); ++number) {
     CsvColumn* const column = part.fields[number];
-    const char* behind =
-        column != nullptr && options_.missing.empty() ? column->add_number(at, end, delimiter) : nullptr;
+    const char* behind = column != nullptr && by_number_ ? column->add_number(at, end, delimiter) : nullptr;
     if (behind == nullptr) {
       const auto* found = static_cast<const char*>(std::memchr(at, delimiter, static_cast<std::size_t>(end - at)));
       behind = found != nullptr ? found : end;

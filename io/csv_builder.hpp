@@ -46,7 +46,8 @@ class CsvBuilder final : public CsvRows {
   struct Part;
   bool take_part(Part& part, char delimiter, std::size_t longest) const;
   bool take_row(Part& part, std::string_view line, char delimiter) const;
-  void make_room(double rows_per_byte);
+  std::size_t likely_rows(double density, double bytes) const;
+  void make_room(double density);
   void begin();
   void name_columns(std::vector<std::string> names);
   void check_header(const std::vector<std::string>& names) const;
@@ -57,6 +58,7 @@ class CsvBuilder final : public CsvRows {
   const CsvFeed& feed_;
   const CsvOptions& options_;
   CsvMissing missing_;
+  const bool by_number_;  // fields may be read without a search for their ends
   std::map<std::string_view, ColumnType> types_;
   std::map<std::string_view, const CsvValue*> defaults_;
   std::optional<CsvValue> number_default_;

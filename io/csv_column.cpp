@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
 #include <capstan/create.hpp>
@@ -99,11 +101,13 @@ void CsvColumn::append(CsvColumn& rows) {
   move_to(texts_, rows.texts_);
 }
 
-void CsvColumn::reserve(std::size_t rows) {
-  if (type_ == ColumnType::int64) integers_.reserve(rows);
-  if (type_ == ColumnType::float32) floats_.reserve(rows);
-  if (type_ == ColumnType::float64) doubles_.reserve(rows);
-  if (type_ == ColumnType::text) texts_.reserve(rows);
+void CsvColumn::reserve(std::size_t rows) noexcept {
+  try {
+    if (type_ == ColumnType::int64) integers_.reserve(rows);
+    if (type_ == ColumnType::float32) floats_.reserve(rows);
+    if (type_ == ColumnType::float64) doubles_.reserve(rows);
+    if (type_ == ColumnType::text) texts_.reserve(rows);
+  } catch (const std::bad_alloc&) {} catch (const std::length_error&) {}  // they grow as rows come
 }
 
 void CsvColumn::finish() {

@@ -33,7 +33,7 @@ class CsvColumn {
   const char* add(std::string_view text);
   const char* add_empty();
   /// A number of the column's type that begins at `at` and ends at the delimiter or at `end`: where that is. Null if there
-  /// is none, or it is written in another way; then nothing was added.
+  /// is none, or it is written in another way; then nothing was added. No number may hold the delimiter.
   const char* add_number(const char* at, const char* end, char delimiter) {
     if (type_ == ColumnType::float64) return add_number(doubles_, at, end, delimiter);
     if (type_ == ColumnType::int64) return add_number(integers_, at, end, delimiter);
@@ -43,8 +43,8 @@ class CsvColumn {
   /// An empty column that takes what this one takes without changing its type, and what it has taken, which is moved here.
   CsvColumn like() const { return CsvColumn(name_, type_, fallback_); }
   void append(CsvColumn& rows);
-  /// Makes room for so many rows.
-  void reserve(std::size_t rows);
+  /// Makes room for so many rows, where there is memory for them: that is a guess, and costs only time if it is wrong.
+  void reserve(std::size_t rows) noexcept;
   /// There are no more rows.
   void finish();
 

@@ -57,6 +57,22 @@ void read_value(Message message, std::vector<Feature>& list) {
   }
 }
 
+void make_room(const Message&, const Feature&) {}
+
+/// For the list of an entry, all its parts together. A feature takes 40 times as much as the two bytes of an empty one,
+/// which a step without values has, so that there is room for no more than come.
+void make_room(Message entry, std::vector<Feature>& list) {
+  std::size_t count = 0;
+  while (entry.next()) {
+    if (entry.number() != 2) {
+      entry.skip();
+      continue;
+    }
+    for (Message part = entry.message(); part.next(); part.skip()) count += part.number() == 1 ? 1 : 0;
+  }
+  list.reserve(count);
+}
+
 /// The last entry of a name stays. They are kept as a map meanwhile, so that many of one name take no memory.
 template <class Value>
 void read_map(Message message, std::map<std::string, Value>& entries) {
@@ -68,6 +84,7 @@ void read_map(Message message, std::map<std::string, Value>& entries) {
     Message entry = message.message();
     std::string name;
     Value value;
+    make_room(entry, value);
     while (entry.next()) {
       if (entry.number() == 1) name = entry.bytes();
       else if (entry.number() == 2) read_value(entry.message(), value);

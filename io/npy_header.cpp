@@ -16,6 +16,7 @@ constexpr std::size_t kPiece = 1 << 16;    // headers are read in pieces, so tha
 constexpr std::size_t kAlignment = 64;     // of the elements in a file
 constexpr std::size_t kGrowthDigits = 21;  // NumPy leaves room for this many digits of the first size
 constexpr std::string_view kSupported = "it must be one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1 c8 c16.";
+constexpr std::int64_t kLongest = 1 << 20;  // bytes of a header: from gzip any number could come
 
 struct Row {
   std::string_view code;
@@ -241,6 +242,8 @@ std::int64_t read_length(ByteSource& file) {
               " bytes must stand at offset 8.");
   std::int64_t length = 0;
   for (std::size_t i = count; i > 0; --i) length = length << 8 | bytes[i - 1];
+  if (length > kLongest)
+    file.fail("the header declares ", length, " bytes at ", file.place(8), "; it must have at most ", kLongest, ".");
   return length;
 }
 

@@ -12,6 +12,7 @@
 #include "io/npy_data.hpp"
 #include "io/npy_header.hpp"
 #include "io/quoted.hpp"
+#include "io/utf8.hpp"
 #include "io/zip.hpp"
 #include "lib/base/text.hpp"
 
@@ -23,6 +24,8 @@ constexpr std::size_t kLongestName = 65535;  // 16 bits in the archive
 
 void check_name(const std::string& name, Where where) {
   if (name.empty()) base::fail<Error>(where, "write_npz: a tensor has no name; give it one.");
+  if (!is_utf8(name))  // and the archive says of such names that they are
+    base::fail<Error>(where, "write_npz: the name ", quoted(name), " is no UTF-8; it must be.");
   const std::string entry = name + std::string(kSuffix);
   if (const std::string_view fault = fault_of_entry_name(entry); !fault.empty())
     base::fail<Error>(where, "write_npz: tensor ", quoted(name), " ", fault, "; names must be relative paths.");

@@ -15,16 +15,52 @@
 namespace capstan::io {
 namespace {
 
+constexpr std::size_t kLongestEnd = 32;  // of a temporary file's name: ".part", two numbers, and what is between them
+
 std::string system_reason(int code) { return std::generic_category().message(code); }
 
-/// A new file of its own beside `target`; its descriptor, or -1.
+[[noreturn]] void fail_to_make(const char* op, const std::string& path, Where where, int code) {
+  fail_io(op, path, where, "cannot be made: " + system_reason(code) + "; its folder must exist and be writable.");
+}
+
+/// So much of the path that names beside it have room for an end. Letters of several bytes are not cut.
+std::string shortened(const std::string& path) {
+  const std::size_t name = path.rfind('/') + 1;  // npos + 1 is 0
+  if (path.size() - name <= kLongestEnd) return path;
+  std::size_t end = path.size() - kLongestEnd;
+  while (end > name && (static_cast<unsigned char>(path[end]) & 0xC0) == 0x80) --end;
+  return path.substr(0, end);
+}
+
+/// A new file of its own beside `target`; its descriptor, or -1. It is called as `target`, with an end that tells whose
+/// it is (io/checkpoint_folder.cpp looks for these); what is called as long as can be loses some of that name.
 int open_beside(const std::string& target, std::string& temporary) {
   static std::atomic<unsigned> count = 0;
+  std::string start = target;
   for (;;) {
-    temporary = target + ".part" + std::to_string(getpid()) + "-" + std::to_string(count++);
+    temporary = start + ".part" + std::to_string(getpid()) + "-" + std::to_string(count++);
     const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file >= 0 || errno != EEXIST) return file;
+    if (file >= 0) return file;
+    if (errno == ENAMETOOLONG && start.size() == target.size()) {
+      start = shortened(target);
+      if (start.size() < target.size()) continue;
+      errno = ENAMETOOLONG;
+    }
+    if (errno != EEXIST) return file;
   }
+}
+
+/// Where a link leads to, by way of others too, whether that exists or not. What is no link is its own target.
+std::string followed(const std::string& path) {
+  constexpr int most = 40;  // links, as Linux has it
+  std::filesystem::path target = path;
+  std::error_code error;
+  for (int links = 0; links < most && std::filesystem::is_symlink(target, error); ++links) {
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) break;
+    target = target.parent_path() / next;  // which is `next` alone if that begins with the root
+  }
+  return target.string();
 }
 
 /// Renames only where nothing has that name; errno is EEXIST if something has.
@@ -50,19 +86,15 @@ void sync_parent_of(const std::string& path) {
   close(descriptor);
 }
 
-OutputFile::OutputFile(const char* op, const std::string& path, Where where)
-    : op_(op), path_(path), target_(path), where_(where) {
+OutputFile::OutputFile(const char* op, const std::string& path, Where where) : op_(op), path_(path), where_(where) {
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos)
     fail_io(op_, path.substr(0, zero), where_, "cannot be made: the name goes on behind a zero byte; no file's does.");
   struct stat before {};
   const bool exists = stat(path.c_str(), &before) == 0;
+  if (!exists && (errno == ELOOP || errno == ENAMETOOLONG)) fail_to_make(op_, path_, where_, errno);
   if (exists && !S_ISREG(before.st_mode))
     fail_io(op_, path_, where_, "cannot be made: something else stands there; it must be a regular file, or none.");
-  std::error_code none;
-  if (exists && std::filesystem::is_symlink(path, none)) {  // the link stays, and what it leads to is replaced
-    const std::filesystem::path target = std::filesystem::canonical(path, none);
-    if (!none) target_ = target.string();
-  }
+  target_ = followed(path);
   const int descriptor = open_beside(target_, temporary_);
   if (descriptor >= 0) file_ = fdopen(descriptor, "wb");
   if (file_ == nullptr) {
@@ -71,7 +103,7 @@ OutputFile::OutputFile(const char* op, const std::string& path, Where where)
       close(descriptor);
       unlink(temporary_.c_str());
     }
-    fail_io(op_, path_, where_, "cannot be made: " + system_reason(code) + "; its folder must exist and be writable.");
+    fail_to_make(op_, path_, where_, code);
   }
   flock(descriptor, LOCK_EX | LOCK_NB);                   // where locks do not work, nobody else can take it either
   if (exists) fchmod(descriptor, before.st_mode & 0777);  // if that fails it has the usual rights

@@ -1,5 +1,6 @@
 #pragma once
-// A file that is there whole or not at all: written beside its place under another name, then renamed.
+// A file that is there whole or not at all: written beside its place under another name, then renamed. Where a symbolic
+// link stands it stays, and its place is where that leads to, even if nothing is there yet.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -11,7 +11,8 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
-#include <vector>
+#include <memory>
+#include <new>
 
 #include <capstan/create.hpp>
 
@@ -22,7 +23,9 @@ constexpr std::int64_t kFirstChunk = 8;             // behind the signature
 constexpr std::int64_t kFrame = 12;                 // length, type and checksum of a chunk
 constexpr std::int64_t kLargest = PNG_UINT_31_MAX;  // of sizes and of lengths
 constexpr std::int64_t kMostByDeflate = 1032;       // bytes from one byte
+constexpr std::int64_t kLargePicture = 1 << 26;     // bytes of rows and pixels
 constexpr std::size_t kPaletteEntries = 256;
+constexpr std::array<int, 7> kSamples = {1, 0, 3, 1, 2, 0, 4};  // of a pixel, by colour type
 
 struct Header {
   std::int64_t width, height;
@@ -103,17 +106,19 @@ Header read_header(const ImageBytes& image) {
   return {width, height, depth, colour, interlacing == 1};
 }
 
-/// Throws unless the compressed bytes can hold all rows: the sizes are believed no further.
-void check_sizes(const ImageBytes& image, const Header& header, std::int64_t packed) {
+int samples_of(const Header& header) { return kSamples[static_cast<std::size_t>(header.colour)]; }
+
+/// Throws unless the compressed bytes can hold all rows. How many bytes these have.
+std::int64_t check_sizes(const ImageBytes& image, const Header& header, std::int64_t packed) {
   struct Pass {
     int x, y, step_x, step_y;
   };
   static constexpr std::array<Pass, 1> plain = {{{0, 0, 1, 1}}};
   static constexpr std::array<Pass, 7> adam7 = {
       {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}}};
-  static constexpr std::array<int, 7> samples = {1, 0, 3, 1, 2, 0, 4};  // by colour type
-  const int bits = samples[static_cast<std::size_t>(header.colour)] * header.depth;
-  std::int64_t room = packed * kMostByDeflate;
+  const int bits = samples_of(header) * header.depth;
+  const std::int64_t most = packed * kMostByDeflate;
+  std::int64_t room = most;
   for (const Pass& pass : header.interlaced ? std::span<const Pass>(adam7) : std::span<const Pass>(plain)) {
     const std::int64_t width = (header.width - pass.x + pass.step_x - 1) / pass.step_x;
     const std::int64_t height = (header.height - pass.y + pass.step_y - 1) / pass.step_y;
@@ -124,6 +129,71 @@ void check_sizes(const ImageBytes& image, const Header& header, std::int64_t pac
                  ", but the pixels are packed into ", packed, " bytes; one holds at most ", kMostByDeflate, ".");
     room -= height * row;
   }
+  return most - room;
+}
+
+/// Unpacks IDATs, only to count: libpng takes memory for a whole picture before it sees that there is none.
+class Counter {
+ public:
+  explicit Counter(const ImageBytes& image) : image_(image) {
+    if (inflateInit2(&stream_, MAX_WBITS) != Z_OK) fail_for_memory();
+  }
+  ~Counter() { inflateEnd(&stream_); }
+  Counter(const Counter&) = delete;
+  Counter& operator=(const Counter&) = delete;
+
+  std::int64_t count() const noexcept { return count_; }
+  /// Whether more can follow.
+  bool take(const std::uint8_t* data, std::int64_t length, std::int64_t enough) {
+    stream_.next_in = const_cast<Bytef*>(data);  // which zlib only reads
+    stream_.avail_in = static_cast<uInt>(length);
+    int result = Z_OK;
+    while (result == Z_OK && count_ < enough) {
+      stream_.next_out = buffer_.data();
+      stream_.avail_out = static_cast<uInt>(buffer_.size());
+      result = inflate(&stream_, Z_NO_FLUSH);
+      count_ += static_cast<std::int64_t>(buffer_.size() - stream_.avail_out);
+    }
+    if (result == Z_MEM_ERROR) fail_for_memory();
+    return result == Z_BUF_ERROR && count_ < enough;  // that all was taken
+  }
+
+ private:
+  [[noreturn]] void fail_for_memory() const {
+    base::fail<OutOfMemoryError>(image_.where, image_.start, ": no memory is left for unpacking PNG.");
+  }
+
+  const ImageBytes& image_;
+  z_stream stream_{};
+  std::array<unsigned char, 1 << 14> buffer_;
+  std::int64_t count_ = 0;
+};
+
+/// Throws unless the chunks, which are whole, unpack to so many bytes of rows.
+void check_rows(const ImageBytes& image, const Header& header, std::int64_t rows) {
+  Counter counter(image);
+  bool more = true;
+  for (std::int64_t at = kFirstChunk; more;) {
+    const std::uint8_t* chunk = image.bytes.data() + at;
+    const std::int64_t length = big_endian(chunk);
+    const std::string type = chunk_type(chunk + 4);
+    if (type == "IDAT") more = counter.take(chunk + 8, length, rows);
+    if (type == "IEND") more = false;
+    at += length + kFrame;
+  }
+  if (counter.count() < rows)
+    image.fail("width and height at offset 16 are ", header.width, " and ", header.height,
+               ", but the pixels unpack to ", counter.count(), " bytes; they must be ", rows, ".");
+}
+
+/// About as many bytes as the picture takes, in so many channels or its own. Sizes are held against the bytes already,
+/// so that nothing here wraps.
+std::int64_t estimated_bytes(const Header& header, int channels, std::int64_t rows) {
+  const bool wide = header.depth == 16;
+  const int own = header.colour == PNG_COLOR_TYPE_PALETTE ? 4 : samples_of(header);
+  const int in_tensor = (channels == 0 ? own : channels) * (wide ? 4 : 1);
+  const int in_lines = header.interlaced ? own * (wide ? 2 : 1) : 0;
+  return header.width * header.height * (in_tensor + in_lines) + rows;
 }
 
 /// What libpng works on. It leaves by longjmp, which passes over destructors: functions that call it have no variables
@@ -270,6 +340,15 @@ __attribute__((noinline)) void read_rows(Job& job) {
   png_read_end(job.png, nullptr);
 }
 
+/// Not filled with zeros: of a large picture that would take as long as the pixels do.
+std::unique_ptr<unsigned char[]> room_for(const ImageBytes& image, std::int64_t bytes) {
+  std::unique_ptr<unsigned char[]> room(new (std::nothrow) unsigned char[static_cast<std::size_t>(bytes)]);
+  if (room == nullptr)
+    base::fail<OutOfMemoryError>(image.where, image.start, ": no memory is left for ", bytes,
+                                 " bytes of rows; it must hold them beside the pixels.");
+  return room;
+}
+
 void run(const ImageBytes& image, Job& job, void (*step)(Job&)) {
   if (!completes(job, step))
     image.fail("the picture is damaged (", job.message.data(), ") at offset ", job.position,
@@ -281,7 +360,8 @@ void run(const ImageBytes& image, Job& job, void (*step)(Job&)) {
 Tensor decode_png(const ImageBytes& image, int channels) {
   const std::int64_t packed = check_chunks(image);
   const Header header = read_header(image);
-  check_sizes(image, header, packed);
+  const std::int64_t rows = check_sizes(image, header, packed);
+  if (estimated_bytes(header, channels, rows) > kLargePicture) check_rows(image, header, rows);
   Job job(image, header);
   run(image, job, &start);
 
@@ -289,11 +369,10 @@ Tensor decode_png(const ImageBytes& image, int channels) {
   const bool wide = header.depth == 16;
   const TensorOptions options{.dtype = wide ? DType::int32 : DType::uint8, .device = cpu()};
   Tensor pixels = empty(Shape({job.wanted, header.height, header.width}, image.where), options, image.where);
-  const std::int64_t line_bytes = job.line_bytes * (job.passes > 1 ? header.height : 1);
-  std::vector<std::uint16_t> lines(static_cast<std::size_t>((line_bytes + 1) / 2));
-  std::vector<unsigned char> colours(static_cast<std::size_t>(job.indexed() ? header.width * job.channels : 0));
-  job.lines = reinterpret_cast<unsigned char*>(lines.data());
-  job.colours = colours.data();
+  const auto lines = room_for(image, job.line_bytes * (job.passes > 1 ? header.height : 1));
+  const auto colours = room_for(image, job.indexed() ? header.width * job.channels : 0);
+  job.lines = lines.get();
+  job.colours = colours.get();
   if (wide) job.wide_out = pixels.mutable_data<std::int32_t>(image.where);
   else job.bytes_out = pixels.mutable_data<std::uint8_t>(image.where);
   run(image, job, &read_rows);

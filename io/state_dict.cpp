@@ -38,13 +38,14 @@ void check_format(const char* op, const std::string& path, Where where) {
   // A pickle of the number 0x1950a86a20f9469cfc6c; the second byte is the protocol.
   constexpr std::array<unsigned char, 12> magic = {0x8a, 0x0a, 0x6c, 0xfc, 0x9c, 0x46,
                                                    0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-  constexpr std::string_view tar = "ustar";
+  constexpr std::string_view tar = "ustar", zip = "PK\x03\x04";
   constexpr std::size_t tar_at = 257;
   std::array<unsigned char, tar_at + tar.size()> head{};
   const std::size_t count = file.read(head.data(), head.size());
   const bool is_pickle =
       count > magic.size() + 2 && head[0] == 0x80 && std::equal(magic.begin(), magic.end(), &head[2]);
-  const bool is_tar = count == head.size() && std::equal(tar.begin(), tar.end(), &head[tar_at]);
+  const bool is_zip = std::equal(zip.begin(), zip.end(), head.begin());  // in which any bytes may stand there
+  const bool is_tar = !is_zip && count == head.size() && std::equal(tar.begin(), tar.end(), &head[tar_at]);
   if (is_pickle || is_tar)
     file.fail("the file has the format of PyTorch before version 1.6 (", is_tar ? "a tar archive" : "a pickle", " at ",
               file.place(0), "); load it with PyTorch, and save it anew by torch.save.");

@@ -46,7 +46,15 @@ std::span<const unsigned char> bytes_of(const std::string& data) {
   return {reinterpret_cast<const unsigned char*>(data.data()), data.size()};
 }
 
+/// A length, which may have the first bytes of gzip, and its checksum, which gzip then has not.
+bool begins_with_head(std::span<const unsigned char> bytes) {
+  return bytes.size() >= kHeadBytes && little_endian(bytes.subspan(8, kCrcBytes)) == mask_crc(crc32c(bytes.first(8)));
+}
+
 }  // namespace
+
+TfRecordFile::TfRecordFile(const char* op, const std::string& path, bool check, Where where)
+    : file(op, path, where, ByteReader::Gzip::detect, &begins_with_head), check_crc(check) {}
 
 std::optional<std::int64_t> TfRecordFile::read_length() {
   const std::int64_t start = file.position();

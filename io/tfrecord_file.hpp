@@ -13,8 +13,7 @@ namespace capstan::io {
 
 /// A file, and where in it the next record begins. What fails leaves `offset` alone; `settle` goes back to it.
 struct TfRecordFile {
-  TfRecordFile(const char* op, const std::string& path, bool check, Where where)
-      : file(op, path, where), check_crc(check) {}
+  TfRecordFile(const char* op, const std::string& path, bool check, Where where);
 
   void settle(Where where) {
     file.set_where(where);

@@ -108,7 +108,7 @@ StepPlan Nadam::plan_step(const NadamOptions& options, std::int64_t step, double
   const double now = momentum(step), next = momentum(step + 1), product = carried * now;
   StepPlan plan = plan_of(UpdateRule::nadam, options, options.decoupled_weight_decay);
   plan.lazy = options.lazy;
-  plan.carry = "momentum_product";
+  plan.carry = {"momentum_product", 0, 1};  // 0 if beta1 is, and once that many factors underflow
   plan.carried = product;
   plan.numbers.rate = options.learning_rate * next / (1 - product * (options.pytorch_1 ? now : 1) * next);
   plan.numbers.gradient_rate = options.learning_rate * (1 - now) / (1 - product);

@@ -163,16 +163,21 @@ void FusedOptimizer::add_parameters(std::vector<Tensor> parameters) {
   slots_.resize(this->parameters().size());
 }
 
-Buffer* FusedOptimizer::find(Slot& slot, const char* state) {
-  for (State& own : slot.states)
-    if (std::strcmp(own.name, state) == 0) return &own.value;
+const FusedOptimizer::State* FusedOptimizer::find(const Slot& slot, const char* state) {
+  for (const State& own : slot.states)
+    if (std::strcmp(own.name, state) == 0) return &own;
   return nullptr;
 }
 
+/// Whether no step has changed it yet: it is missing, or was made for the next one, which may have been tried before.
+bool FusedOptimizer::is_new(const Slot& slot, const char* state) {
+  const State* own = find(slot, state);
+  return own == nullptr || own->made_at == slot.steps;
+}
+
 Tensor FusedOptimizer::state_of(std::size_t parameter, const char* state) const {
-  for (const State& own : slots_[parameter].states)
-    if (std::strcmp(own.name, state) == 0) return own.value;
-  return {};
+  const State* own = find(slots_[parameter], state);
+  return own != nullptr ? Tensor(own->value) : Tensor();
 }
 
 /// Makes those that are missing, and at the first step all: options may have changed since an attempt that failed.
@@ -181,7 +186,8 @@ void FusedOptimizer::make_states(std::size_t parameter, const StepPlan& plan, Wh
   if (slot.steps == 0) slot.states.clear();
   for (int k = 0; k < kMostStates && plan.states[k] != nullptr; ++k)
     if (find(slot, plan.states[k]) == nullptr)
-      slot.states.push_back({plan.states[k], Buffer(started(parameters()[parameter], plan.starts[k], where), where)});
+      slot.states.push_back(
+          {plan.states[k], Buffer(started(parameters()[parameter], plan.starts[k], where), where), slot.steps});
 }
 
 void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
@@ -201,8 +207,10 @@ void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
     update.rule = now.rule;
     update.parameter = parameters()[i];
     update.gradient = gradients[i];
-    for (int k = 0; k < kMostStates && now.states[k] != nullptr; ++k) update.states[k] = *find(slot, now.states[k]);
+    for (int k = 0; k < kMostStates && now.states[k] != nullptr; ++k)
+      update.states[k] = find(slot, now.states[k])->value;
     update.numbers = now.numbers;
+    if (now.whole_start && is_new(slot, now.states[0])) update.numbers.share = 1;
     update.lazy = now.lazy;
     update.group = static_cast<std::int64_t>(group_of(i));
     carried[i] = now.carried;
@@ -228,7 +236,8 @@ void FusedOptimizer::save(std::vector<NamedTensor>& all, Where where) const {
     all.push_back({front_of(i) + "step", whole_number(slot.steps, where)});
     if (slot.steps == 0) continue;
     const StepPlan next = plan(group_of(i), slot.steps + 1, slot.carried);
-    if (next.carry != nullptr) all.push_back({front_of(i) + next.carry, real_number(slot.carried, where)});
+    if (next.carry.name != nullptr) all.push_back({front_of(i) + next.carry.name, real_number(slot.carried, where)});
+    if (next.whole_start && is_new(slot, next.states[0])) continue;  // restored it must be new as well
     for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k) {
       const Tensor own = state_of(i, next.states[k]);
       all.push_back({front_of(i) + next.states[k],
@@ -244,10 +253,14 @@ void FusedOptimizer::load(StateReader& reader) {
     slots[i].steps = reader.whole(front_of(i) + "step");
     if (slots[i].steps == 0) continue;
     const StepPlan next = plan(group_of(i), slots[i].steps + 1, slots[i].carried);
-    if (next.carry != nullptr) slots[i].carried = reader.finite(front_of(i) + next.carry);
-    for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k)
-      slots[i].states.push_back({next.states[k], Buffer(reader.tensor(front_of(i) + next.states[k], p.shape(),
-                                                                      state_type(p, Where::current()), p.device()))});
+    if (next.carry.name != nullptr)
+      slots[i].carried = reader.within(front_of(i) + next.carry.name, next.carry.least, next.carry.most);
+    if (next.whole_start && !reader.has(front_of(i) + next.states[0])) continue;  // it was to be new
+    for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k) {
+      const std::string name = front_of(i) + next.states[k];
+      slots[i].states.push_back(
+          {next.states[k], Buffer(reader.tensor(name, p.shape(), state_type(p, Where::current()), p.device())), -1});
+    }
   }
   reader.finish();
   slots_ = std::move(slots);

@@ -71,6 +71,14 @@ double StateReader::finite(const std::string& name) {
   return value;
 }
 
+double StateReader::within(const std::string& name, double least, double most) {
+  const double value = number(name);
+  if (!(value >= least && value <= most))
+    base::fail<Error>(where_, optimizer_, "::load_state: \"", name, "\" is ", value, "; it must be in [", least, ", ",
+                      most, "].");
+  return value;
+}
+
 Tensor StateReader::tensor(const std::string& name, const Shape& shape, DType dtype, Device device) {
   return take(name, shape, dtype).to(device, where_).copy(where_);
 }

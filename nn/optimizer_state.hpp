@@ -20,8 +20,11 @@ class StateReader {
   std::int64_t whole(const std::string& name);
   double number(const std::string& name);
   double finite(const std::string& name);
+  double within(const std::string& name, double least, double most);
   /// Own elements on the device.
   Tensor tensor(const std::string& name, const Shape& shape, DType dtype, Device device);
+  /// Whether there is an entry of that name which was not taken yet.
+  bool has(const std::string& name) { return place_of(name) != state_.size(); }
   /// An entry of any shape and type, itself; undefined if there is none.
   Tensor find(const std::string& name);
   /// Throws Error if an entry is left.

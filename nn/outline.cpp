@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <unordered_map>
-#include <unordered_set>
 
 #include <capstan/nn/module.hpp>
 #include <capstan/nn/regularizer.hpp>
@@ -262,15 +261,10 @@ Entries entries_of(std::span<const NamedTensor> state, Misfits& misfits) {
   return entries;
 }
 
-/// In place; some of the values may be targets themselves.
+/// In place; some of the values may be targets themselves or views of them, which `blend_each` copies before it writes.
 void copy_all(const std::vector<Tensor>& targets, std::vector<Tensor>& values, Where where) {
-  std::unordered_set<const TensorImpl*> written;
-  for (const Tensor& target : targets) written.insert(target.impl());
   const NoGrad off;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = values[i].to(targets[i].device(where), where);
-    if (!values[i].is_same(targets[i]) && written.count(values[i].impl()) != 0) values[i] = values[i].copy(where);
-  }
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = values[i].to(targets[i].device(where), where);
   blend_each(targets, values, 1, where);
 }
 

@@ -25,7 +25,7 @@ void Sgd::check_options(const SgdOptions& options, Where where) const {
                       options.dampening, "; it needs momentum above 0, and no dampening.");
 }
 
-StepPlan Sgd::plan_step(const SgdOptions& options, std::int64_t step, double) const {
+StepPlan Sgd::plan_step(const SgdOptions& options, std::int64_t, double) const {
   StepPlan plan;
   plan.lazy = options.lazy;
   plan.numbers.sign = options.maximize ? -1 : 1;
@@ -35,7 +35,8 @@ StepPlan Sgd::plan_step(const SgdOptions& options, std::int64_t step, double) co
   plan.rule = options.nesterov ? UpdateRule::nesterov : UpdateRule::momentum;
   plan.states[0] = "velocity";
   plan.numbers.beta1 = options.momentum;
-  plan.numbers.share = step == 1 ? 1 : 1 - options.dampening;
+  plan.numbers.share = 1 - options.dampening;
+  plan.whole_start = true;
   return plan;
 }
 

@@ -291,6 +291,15 @@ TEST_CASE("blending goes a share of the way, exactly there for a weight of 1", "
   CHECK(same(equal_ones[0], same_ones[0]));
 }
 
+TEST_CASE("values that are views of averages count as they were before the blending", "[lists]") {
+  const Tensor a = {0.0, 4.0}, b = {8.0, -4.0}, c = {2.0, 2.0};
+  const auto view_of = [](const Tensor& x) { return reshape(reshape(x, {2, 1}), {2}); };
+  blend_each(Tensors{a, b, c}, Tensors{view_of(b), view_of(a), a}, 0.25);
+  CHECK(same(a, {2.0, 2.0}));   // 0 + (8 - 0) / 4, 4 + (-4 - 4) / 4
+  CHECK(same(b, {6.0, -2.0}));  // 8 + (0 - 8) / 4, -4 + (4 + 4) / 4
+  CHECK(same(c, {1.5, 2.5}));   // 2 + (0 - 2) / 4, 2 + (4 - 2) / 4
+}
+
 TEST_CASE("exchanged tensors have each other's elements", "[lists]") {
   const Tensor a = random_in(-1, 1, {5000}, DType::float64, 425), b = random_in(-1, 1, {5000}, DType::float64, 426);
   const Tensor x = a.copy(), y = b.copy();

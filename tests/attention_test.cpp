@@ -69,6 +69,14 @@ Tensors gradients_of(F f, const Tensors& inputs, const Tensor& weights) {
   return tape.gradient(y, inputs, {.output_gradient = weights.to(y.dtype())});
 }
 
+/// Attention in one kernel, or, with its weights, by operations.
+auto attending(const AttentionOptions& options, bool with_weights) {
+  return [=](const Tensors& in) {
+    return with_weights ? attention_with_weights(in[0], in[1], in[2], options).output
+                        : scaled_dot_product_attention(in[0], in[1], in[2], options);
+  };
+}
+
 /// Queries, keys and values of one layer side by side, as one projection makes them, and the heads of one of them.
 constexpr std::int64_t kBatch = 2, kHeads = 3, kLength = 9, kWidth = 4;
 Tensor heads_of(const Tensor& packed, std::int64_t part) {
@@ -238,6 +246,90 @@ TEST_CASE("keys that are masked out have no influence, whatever they are", "[att
     CHECK(same(scaled_dot_product_attention(q, k, v, {.mask = mask}), by_mask));
     CHECK(same(scaled_dot_product_attention(q, k, v, {.bias = bias}), by_bias));
     CHECK(close(attention_with_weights(q, k, v, {.mask = mask}).output, by_mask, tolerance::product64));
+  }
+}
+
+TEST_CASE("keys that are masked out have no influence on gradients, whatever they are", "[attention]") {
+  const Tensor q = random({3, 4}, 74), v = random({3, 2}, 75), weights = random({3, 2}, 76), seen = {0, 2};
+  Tensor k = random({3, 4}, 77);
+  const Tensors expected = gradients_of(attending({}, false), {q, gather(k, seen), gather(v, seen)}, weights);
+  const AttentionOptions by_mask{.mask = Tensor{true, false, true}}, by_bias{.bias = Tensor{0.0, -kInfinity, 0.0}};
+  for (const double strange : {kNaN, kInfinity, 1e300}) {
+    k.index_put({1}, strange);
+    for (const AttentionOptions& options : {by_mask, by_bias})
+      for (const bool with_weights : {false, true}) {
+        INFO("a key of " << strange << ", with weights: " << with_weights);
+        const Tensors gradients = gradients_of(attending(options, with_weights), {q, k, v}, weights);
+        CHECK(close(gradients[0], expected[0], tolerance::product64));
+        for (std::size_t i = 1; i < 3; ++i) {
+          CHECK(close(gather(gradients[i], seen), expected[i], tolerance::product64));
+          CHECK(same(gradients[i][1], zeros({gradients[i].size(1)}, {.dtype = DType::float64})));
+        }
+      }
+  }
+}
+
+TEST_CASE("masked keys and queries that are NaN leave the gradients of a bias and of gradients alone", "[attention]") {
+  const Tensor q = random({3, 4}, 91), v = random({3, 2}, 92), weights = random({3, 2}, 93), bias = random({3, 3}, 94);
+  const Tensor flags = {{true, false, true}, {false, false, false}, {true, false, true}};
+  Tensor strange_q = q.copy(), k = random({3, 4}, 95), strange_k = k.copy();
+  strange_q.index_put({1}, kNaN);
+  strange_k.index_put({1}, kNaN);
+  const auto attend = [&](const Tensors& in) {
+    return scaled_dot_product_attention(in[0], in[1], v, {.mask = flags, .bias = in[2]});
+  };
+  const auto slopes = [&](const Tensors& in) {
+    GradientTape inner;
+    for (const Tensor& x : in) inner.watch(x);
+    const Tensors each = inner.gradient(attend(in), in, {.output_gradient = weights});
+    return stack({sum(square(each[0])), sum(square(each[1])), sum(square(each[2]))});
+  };
+  const Tensor ones_of_slopes = ones({3}, {.dtype = DType::float64});
+  const Tensors first = gradients_of(attend, {q, k, bias}, weights),
+                second = gradients_of(slopes, {q, k, bias}, ones_of_slopes);
+  const Tensors strange_first = gradients_of(attend, {strange_q, strange_k, bias}, weights),
+                strange_second = gradients_of(slopes, {strange_q, strange_k, bias}, ones_of_slopes);
+  for (std::size_t i = 0; i < 3; ++i) {
+    INFO("gradient " << i);
+    CHECK(close(strange_first[i], first[i], tolerance::product64));
+    CHECK(close(strange_second[i], second[i], tolerance::product64));
+  }
+}
+
+TEST_CASE("a key that is NaN spoils the gradients of those queries alone that may attend to it", "[attention]") {
+  const Tensor q = random({3, 4}, 96), v = random({3, 2}, 97), weights = random({3, 2}, 98);
+  Tensor k = random({3, 4}, 99);
+  const auto first_two = [](const Tensor& x) { return narrow(x, 0, 0, 2); };
+  for (const bool with_weights : {false, true}) {
+    INFO("with weights: " << with_weights);
+    const auto attend = attending({.causal = true}, with_weights);
+    const Tensors expected = gradients_of(attend, {first_two(q), first_two(k), first_two(v)}, first_two(weights));
+    for (const double strange : {kNaN, kInfinity}) {
+      Tensor strange_k = k.copy();
+      strange_k.index_put({2}, strange);  // causal: only the last query sees it
+      const Tensor gradient = gradients_of(attend, {q, strange_k, v}, weights)[0];
+      CHECK(close(first_two(gradient), expected[0], tolerance::product64));
+    }
+    k.index_put({2}, kNaN);
+    CHECK(same(gradients_of(attend, {q, k, v}, weights)[0][2], full({4}, kNaN, {.dtype = DType::float64})));
+  }
+}
+
+TEST_CASE("a query that may attend to nothing has no influence on gradients, even if it is NaN", "[attention]") {
+  const Tensor k = random({5, 4}, 65), v = random({5, 2}, 66), weights = random({3, 2}, 67), others = {0, 2};
+  Tensor q = random({3, 4}, 68);
+  q.index_put({1}, kNaN);
+  const Tensor flags = {
+      {true, true, false, true, true}, {false, false, false, false, false}, {true, false, false, true, true}};
+  const auto of_others = attending({.mask = gather(flags, others)}, false);
+  const Tensors expected = gradients_of(of_others, {gather(q, others), k, v}, gather(weights, others));
+  for (const bool with_weights : {false, true}) {
+    INFO("with weights: " << with_weights);
+    const Tensors gradients = gradients_of(attending({.mask = flags}, with_weights), {q, k, v}, weights);
+    CHECK(close(gather(gradients[0], others), expected[0], tolerance::product64));
+    CHECK(same(gradients[0][1], zeros({4}, {.dtype = DType::float64})));
+    CHECK(close(gradients[1], expected[1], tolerance::product64));
+    CHECK(close(gradients[2], expected[2], tolerance::product64));
   }
 }
 

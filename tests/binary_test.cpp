@@ -186,6 +186,46 @@ TEST_CASE("maximum and minimum hand NaN on from either side", "[elementwise]") {
   CHECK(same(maximum(b, a), {kNaN, kNaN, kNaN, kInfinity, 2.0}));
 }
 
+TEST_CASE("gradients of quotients and powers stay in range where they end in it", "[elementwise]") {
+  const auto gradients = [](auto f, const Tensor& a, const Tensor& b, const Tensor& given) {
+    GradientTape tape;
+    tape.watch({a, b});
+    const std::vector<Tensor> found = tape.gradient(f(a, b), {a, b}, {.output_gradient = given});
+    return std::pair{values(found[0]), values(found[1])};
+  };
+  const auto over = [](const Tensor& a, const Tensor& b) { return a / b; };
+  const auto power = [](const Tensor& a, const Tensor& b) { return pow(a, b); };
+  const auto half = [](float x) { return Tensor{x}.to(DType::float16); };
+  CHECK(gradients(over, half(16), half(8), half(40000)).second == std::vector<double>{-10000});
+  CHECK(relative_error(gradients(over, {1e30f}, {1e10f}, {1e20f}).second, {-1e30}) < 1e-6);
+  CHECK(gradients(over, {1e30f}, {1e-8f}, {0.0f}).second == std::vector<double>{0});
+  CHECK(relative_error(gradients(power, {1.01f}, {100.0f}, {3e38f}).second,
+                       {3e38 * std::log(1.01) * std::pow(1.01, 100)}) < 1e-4);
+  // of a constant, however small or undetermined the base is
+  CHECK(gradients(power, {1e-40f, 0.0f, NAN}, {0.0f, 0.0f, 0.0f}, ones({3})).first == std::vector<double>{0, 0, 0});
+  CHECK(gradients(power, {1e-40f}, {1.0f}, {1.0f}).first == std::vector<double>{1});
+}
+
+TEST_CASE("the remainder of an infinite divisor has that divisor's whole quotient as gradient", "[elementwise]") {
+  const Tensor a = {-5.0, 5.0, 5.0, -5.0, kNaN}, b = {kInfinity, kInfinity, -kInfinity, -kInfinity, kInfinity};
+  GradientTape tape;
+  tape.watch(b);
+  const std::vector<double> found = values(tape.gradient(a % b, b));
+  CHECK(std::vector<double>(found.begin(), found.end() - 1) == std::vector<double>{1, 0, 1, 0});
+  CHECK(std::isnan(found.back()));
+}
+
+TEST_CASE("where one operand of maximum or minimum is NaN both get the gradient", "[elementwise]") {
+  const Tensor a = {kNaN, 1.0, 2.0, 3.0}, b = {2.0, kNaN, 2.0, 1.0};
+  GradientTape tape({.persistent = true});
+  tape.watch({a, b});
+  const Tensor most = maximum(a, b), least = minimum(a, b);
+  CHECK(values(tape.gradient(most, a)) == std::vector<double>{1, 1, 0.5, 1});
+  CHECK(values(tape.gradient(most, b)) == std::vector<double>{1, 1, 0.5, 0});
+  CHECK(values(tape.gradient(least, a)) == std::vector<double>{1, 1, 0.5, 0});
+  CHECK(values(tape.gradient(least, b)) == std::vector<double>{1, 1, 0.5, 1});
+}
+
 TEST_CASE("comparisons with NaN are false, but for not_equal; -0 equals 0", "[elementwise]") {
   const Tensor a = {kNaN, kNaN, -0.0, kInfinity}, b = {kNaN, 1.0, 0.0, kInfinity};
   CHECK(same(equal(a, b), {false, false, true, true}));

@@ -1,7 +1,9 @@
 // CSV files: rows, quotes, ends of lines, options, the table, and the published files.
 #include "tests/support.hpp"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +73,26 @@ std::string large_file(int rows, int fractions_from, int words_from) {
   }
   return text;
 }
+
+/// While one lives, the process gets no more than 8 GiB of addresses beside those that it has.
+class AddressLimit {
+ public:
+  AddressLimit() {
+    rlim_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    REQUIRE(pages > 0);
+    REQUIRE(getrlimit(RLIMIT_AS, &before_) == 0);
+    struct rlimit less = before_;
+    less.rlim_cur = std::min(less.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 30));
+    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
+  }
+  ~AddressLimit() { setrlimit(RLIMIT_AS, &before_); }
+  AddressLimit(const AddressLimit&) = delete;
+  AddressLimit& operator=(const AddressLimit&) = delete;
+
+ private:
+  struct rlimit before_ {};
+};
 
 }  // namespace
 
@@ -194,6 +216,37 @@ TEST_CASE("other delimiters and quotes, or no quotes, are taken", "[io][csv][hos
   const CsvTable bare = table_of("a,b\n5\",\"c\"\n", {.quote = '\0'});
   CHECK(bare.text("a") == Texts{"5\""});
   CHECK(bare.text("b") == Texts{"\"c\""});
+}
+
+TEST_CASE("delimiters that numbers may hold end fields", "[io][csv][host]") {
+  const CsvTable dates = table_of("y-m-d\n2020-01-05\n2020--05\n", {.delimiter = '-'});
+  CHECK(integers(dates, "y") == Integers{2020, 2020});
+  CHECK(same(dates["m"], from_doubles({1, kNaN}, {2})));
+  CHECK(integers(dates, "d") == Integers{5, 5});
+  const CsvTable points = table_of("a.b.c\n1.2.3\n1..3\n4.5.6\n", {.delimiter = '.'});
+  CHECK(integers(points, "a") == Integers{1, 1, 4});
+  CHECK(same(points["b"], from_doubles({2, kNaN, 5}, {3})));
+  CHECK(integers(points, "c") == Integers{3, 3, 6});
+  const CsvTable letters = table_of("aeb\n0.5e2\n1e2\n", {.delimiter = 'e'});
+  CHECK(same(letters["a"], from_doubles({0.5, 1}, {2})));
+  CHECK(integers(letters, "b") == Integers{2, 2});
+  CHECK(integers(table_of("a1b\n213\n41\n", {.delimiter = '1', .number_default = 7}), "b") == Integers{3, 7});
+}
+
+TEST_CASE("delimiters that numbers may hold end fields in large files, too", "[io][csv][host]") {
+  const ThreadCount two(2);
+  constexpr std::size_t rows = 60000;
+  std::string text = "a.b.c\n1..3\n";
+  for (std::size_t i = 1; i < rows; ++i) text += "4.5.6\n";
+  const CsvTable table = table_of(text, {.delimiter = '.'});
+  Integers first(rows, 4), last(rows, 6);
+  first[0] = 1;
+  last[0] = 3;
+  std::vector<double> middle(rows, 5);
+  middle[0] = kNaN;
+  CHECK((integers(table, "a") == first));  // in parentheses: not to be printed
+  CHECK(relative_error(values(table["b"]), middle) == 0);
+  CHECK((integers(table, "c") == last));
 }
 
 TEST_CASE("comments and lines at the beginning are passed over, but not inside of quotes", "[io][csv][host]") {
@@ -437,6 +490,37 @@ TEST_CASE("large files are read by threads as they are line by line", "[io][csv]
       else CHECK(same_bits(values(fast[name]), values(slow[name])));
     }
   }
+}
+
+TEST_CASE("blank lines cost no memory for rows, however many columns there are", "[io][csv][host]") {
+  const ThreadCount two(2);
+  std::string names = "c0", numbers = "0";
+  for (int i = 1; i < 8000; ++i) {
+    names += ",c" + std::to_string(i);
+    numbers += ",1";
+  }
+  const TemporaryFolder folder;
+  const std::string path =
+      folder.write_text("wide.csv", names + "\n" + numbers + "\n" + std::string(2 << 20, '\n') + numbers + "\n");
+  const AddressLimit limit;  // two million rows would need 128 GB
+  const CsvTable table = io::read_csv(path);
+  CHECK(table.rows() == 2);
+  CHECK(table.columns() == 8000);
+  CHECK(integers(table, "c0") == Integers{0, 0});
+  CHECK(integers(table, "c7999") == Integers{1, 1});
+}
+
+TEST_CASE("a large file may begin with the shortest rows and go on with long ones", "[io][csv][host]") {
+  const ThreadCount two(2);
+  constexpr std::size_t letters = 200000, words = 2000;
+  std::string text = "t\n";
+  for (std::size_t i = 0; i < letters; ++i) text += "a\n";
+  const std::string word(1000, 'b');
+  for (std::size_t i = 0; i < words; ++i) text += word + "\n";
+  const CsvTable table = table_of(text);
+  Texts expected(letters, "a");
+  expected.resize(letters + words, word);
+  CHECK((table.text("t") == expected));
 }
 
 TEST_CASE("a fault late in a large file is told with its line", "[io][csv][host][errors]") {

@@ -186,9 +186,13 @@ TEST_CASE("a state that does not belong to an optimizer is refused, and changes 
   const auto number_of = [](double value) { return scalar(value, {DType::float64}); };
   optim::Nadam nadam({a.copy()});
   nadam.apply(List{ones({2})});
-  std::vector<NamedTensor> spoiled = nadam.state();
-  for (NamedTensor& entry : spoiled)
-    if (entry.name == "0.momentum_product") entry.value = number_of(kNaN);
+  const auto spoiled = [&](double product) {
+    std::vector<NamedTensor> state = nadam.state();
+    for (NamedTensor& entry : state)
+      if (entry.name == "0.momentum_product") entry.value = number_of(product);
+    return state;
+  };
+  const std::string impossible = "Nadam::load_state: \"0.momentum_product\" is ";
   check_errors({
       {__LINE__, message_of<Error>, [&] { adam.load_state(without); },
        "Adam::load_state: the state has no \"0.square\"; it must be one that state() gave."},
@@ -208,8 +212,10 @@ TEST_CASE("a state that does not belong to an optimizer is refused, and changes 
        "Adam::load_state: \"0.step\" is -1; it must be >= 0."},
       {__LINE__, message_of<Error>, [&] { adam.load_state(changed("group.0.learning_rate", number_of(-1))); },
        "Adam::load_state: \"group.0.learning_rate\" is -1; it must be finite and >= 0."},
-      {__LINE__, message_of<Error>, [&] { nadam.load_state(spoiled); },
-       "Nadam::load_state: \"0.momentum_product\" is nan; it must be finite."},
+      {__LINE__, message_of<Error>, [&] { nadam.load_state(spoiled(kNaN)); },
+       impossible + "nan; it must be in [0, 1]."},
+      {__LINE__, message_of<Error>, [&] { nadam.load_state(spoiled(5)); }, impossible + "5; it must be in [0, 1]."},
+      {__LINE__, message_of<Error>, [&] { nadam.load_state(spoiled(-1)); }, impossible + "-1; it must be in [0, 1]."},
       {__LINE__, message_of<Error>, [&] { optim::Sgd({a}).load_state(good); },
        "Sgd::load_state: \"0.mean\" is in the state and not in this optimizer."},
   }, file);

@@ -162,6 +162,19 @@ TEST_CASE("what comes in parts is joined by protobuf's rules", "[io][example][ho
   }
 }
 
+TEST_CASE("lists of empty features, in however many parts, have room for no more than come", "[io][example][host]") {
+  if (!has_examples()) return;
+  constexpr std::size_t count = 100000;
+  const std::string serialized = serialize(SequenceExample{{}, {{"steps", std::vector<Feature>(count)}}});
+  const SequenceExample whole = parse_sequence_example(serialized);
+  CHECK(whole.at("steps").size() == count);
+  CHECK(whole.at("steps").capacity() == count);
+  // an entry: the name a, a value of one feature and another of two, the last of which is the integer 7
+  const SequenceExample parts = parse_sequence_example(from_hex("12140a120a016112020a0012090a000a051a030a0107"));
+  CHECK(parts.at("a") == std::vector<Feature>{Feature(), Feature(), Feature(Integers{7})});
+  CHECK(parts.at("a").capacity() == 3);
+}
+
 TEST_CASE("unknown fields of every wire type are passed over", "[io][example][host]") {
   if (!has_examples()) return;
   // in the Example: 2 varint, 3 fixed64, 4 fixed32, 5 bytes; in Features 2; in the Feature 4; in the list 2

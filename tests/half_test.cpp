@@ -170,6 +170,54 @@ TEST_CASE("gradients flow through 16-bit types and casts between them", "[half]"
   }
 }
 
+TEST_CASE("another tape that listens changes no gradient of 16-bit types", "[half]") {
+  const auto check = [](const char* function, auto f, float at) {
+    for (const DType dtype : {DType::float16, DType::bfloat16}) {
+      INFO(function << " of " << name(dtype));
+      const Tensor x = full({1}, at, {.dtype = dtype});
+      const auto gradient = [&] {
+        GradientTape tape;
+        tape.watch(x);
+        return tape.gradient(f(x), x);
+      };
+      const Tensor alone = gradient();
+      const GradientTape listener;
+      CHECK(same(gradient(), alone));
+      CHECK(std::isfinite(number(alone)));
+    }
+  };
+  check("asinh", [](const Tensor& x) { return asinh(x); }, 300);
+  check("tanh", [](const Tensor& x) { return tanh(x); }, 0.7f);
+  check("softplus", [](const Tensor& x) { return softplus(x, {.beta = 3}); }, 0.3f);
+  check("cbrt", [](const Tensor& x) { return cbrt(x); }, 1234);
+  check("pow", [](const Tensor& x) { return pow(x, 1.7); }, 3.3f);
+  check("div", [](const Tensor& x) { return 1.1 / x; }, 0.37f);
+  check("binary_cross_entropy", [](const Tensor& x) { return binary_cross_entropy(x, ones_like(x)); }, 1);
+  check("huber_loss", [](const Tensor& x) { return huber_loss(x, zeros_like(x)); }, 0.123f);
+}
+
+TEST_CASE("gradients of stretched 16-bit operands round once", "[half]") {
+  const auto gradient = [](DType dtype, const Tensor& given) {
+    const Tensor x = zeros({}, {.dtype = dtype});
+    GradientTape tape;
+    tape.watch(x);
+    return number(tape.gradient(zeros(given.shape(), {.dtype = dtype}) + x, x, {.output_gradient = given.to(dtype)}));
+  };
+  CHECK(gradient(DType::bfloat16, ones({1001, 1001})) == 1003520);  // the nearest to 1002001
+  const Tensor rows = reshape(where(arange(1000) % 2 == 0, full({1000}, 100), full({1000}, -100)), {1000, 1});
+  CHECK(gradient(DType::float16, broadcast_to(rows, {1000, 1000})) == 0);  // sums of rows are infinite
+}
+
+TEST_CASE("any number of 16-bit values share the gradient of their maximum", "[half]") {
+  const Tensor x = zeros({300, 300}, {.dtype = DType::float16}), ids = zeros({70000}, {.dtype = DType::int64});
+  const Tensor parts = zeros({70000}, {.dtype = DType::float16});
+  GradientTape tape;
+  tape.watch({x, parts});
+  const auto [dx, d_parts] = tape.gradient(max(x) + sum(segment_max(parts, ids, 1)), x, parts);
+  CHECK(same(dx, full({300, 300}, 1.0 / 90000, {.dtype = DType::float16})));
+  CHECK(same(d_parts, full({70000}, 1.0 / 70000, {.dtype = DType::float16})));
+}
+
 TEST_CASE("16-bit numbers print with the fewest digits that tell them apart", "[half][host]") {
   CHECK(to_string(Tensor{0.1f, 1.5f, -2.0f}.to(DType::float16)) == "[ 0.1  1.5 -2. ]\n[3] float16 cpu");
   CHECK(to_string(Tensor{0.1f, 50.5f}.to(DType::bfloat16)) == "[ 0.1 50.5]\n[2] bfloat16 cpu");

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <capstan/capstan.hpp>
@@ -155,6 +156,24 @@ TEST_CASE("a PNG may come in IDATs of one byte, and of none", "[io][image][host]
   for (std::size_t i = 41; i < 92; ++i) pieces = joined(pieces, png_chunk("IDAT", {file[i]}));  // 51 bytes from 41
   pieces = joined(pieces, png_chunk("IDAT", {}));
   CHECK(same(decoded(with_bytes(without_bytes(file, 33, 63), 33, pieces)), decoded(file)));
+}
+
+TEST_CASE("a PNG is read that is large, interlaced and in two IDATs", "[io][image][host]") {
+  if (!build_reads(picture_file("grey8"))) return;
+  Bytes rows;  // of the seven passes over 6000 x 6000 bits, all of them 1
+  for (const auto& [width, height] : std::vector<std::pair<std::size_t, int>>{
+           {750, 750}, {750, 750}, {1500, 750}, {1500, 1500}, {3000, 1500}, {3000, 3000}, {6000, 3000}}) {
+    Bytes row(1 + (width + 7) / 8, 0xFF);
+    row[0] = 0;  // no filter
+    for (int y = 0; y < height; ++y) rows.insert(rows.end(), row.begin(), row.end());
+  }
+  const Bytes packed = zlib_stream(rows), first = first_bytes(packed, packed.size() / 2);
+  const Bytes rest(packed.begin() + static_cast<std::ptrdiff_t>(first.size()), packed.end());
+  const cs::Tensor pixels = decoded(png_file({png_header(6000, 6000, 1, 0, 1), png_chunk("IDAT", first),
+                                              png_chunk("IDAT", rest), png_chunk("IEND", {})}));
+  REQUIRE(pixels.shape() == cs::Shape{1, 6000, 6000});
+  const std::vector<std::uint8_t> numbers = pixels.to_vector<std::uint8_t>();
+  CHECK(std::count(numbers.begin(), numbers.end(), 255) == 36000000);
 }
 
 TEST_CASE("of an animated PNG the first picture is read", "[io][image][host]") {

@@ -90,6 +90,9 @@ TEST_CASE("CSV rows with too few or too many fields are errors", "[io][csv][erro
        {"too few, packed", gzip(bytes_of("a,b\n1\n")), "row 0 in line 2 at offset 4 of the unpacked data has 1 fields"},
        row("a million delimiters", "a,b\n1,2\n" + std::string(1000000, ',') + "\n",
            "row 1 in line 3 at offset 8 has 1000001 fields")});
+  check({row("too many, between delimiters that could be signs", "a-b\n1-2\n5--3\n",
+             "row 1 in line 3 at offset 8 has 3 fields; it must have 2")},
+        {.delimiter = '-'});
 }
 
 TEST_CASE("quotes in the wrong places of CSV files are errors", "[io][csv][errors][malformed][host]") {

@@ -229,6 +229,42 @@ TEST_CASE("a small file that declares a huge picture costs no memory", "[io][ima
   }
 }
 
+TEST_CASE("a PNG of few bytes that could hold a large picture, and do not, costs no memory",
+          "[io][image][errors][host]") {
+  constexpr std::size_t rows = 33585152;  // of 16384 x 16384 bits, interlaced: filters and bits of all seven passes
+  const Bytes header = png_header(16384, 16384, 1, 0, 1), zeros(33000);  // 1032 times as many are enough
+  const auto holding = [](const Bytes& head, const Bytes& data) {
+    return png_file({head, png_chunk("IDAT", data), end_chunk});
+  };
+  const std::string must = " bytes; they must be 33585152.";
+  const struct {
+    std::string what;
+    Bytes file;
+    std::string reason;
+  } files[] = {
+      {"zeros", holding(header, zeros), "but the pixels unpack to 0" + must},
+      {"a short stream", holding(header, joined(zlib_stream(Bytes(1000)), zeros)), "unpack to 1000" + must},
+      {"a byte too few", holding(header, joined(zlib_stream(Bytes(rows - 1)), zeros)), "unpack to 33585151" + must},
+      {"in two chunks",
+       png_file({header, png_chunk("IDAT", zlib_stream(Bytes(1000))), png_chunk("IDAT", zeros), end_chunk}),
+       "unpack to 1000" + must},
+      {"one row", holding(png_header(1 << 28, 1, 1, 0), zeros), "unpack to 0 bytes; they must be 33554433."},
+  };
+  if (!build_reads(files[0].file)) return;
+  for (const auto& row : files) {
+    INFO(row.what);
+    std::string said;
+    const std::int64_t peak = peak_bytes([&] {
+      try {
+        cs::io::decode_image(row.file);
+      } catch (const cs::IoError& error) { said = error.what(); }
+    });
+    INFO(said);
+    CHECK(said.find(row.reason) != std::string::npos);
+    CHECK(peak < std::int64_t{1} << 20);
+  }
+}
+
 TEST_CASE("a picture that is cut anywhere is an error", "[io][image][errors][host]") {
   for (const char* name : {"grey8", "jpeg_420"}) {
     const Bytes file = picture_file(name);

@@ -53,6 +53,7 @@ TEST_CASE("a .npy file whose beginning is wrong is an error", "[io][npy][host][e
   magic[1] = 'n';
   longer[9] = 0xFF;  // the length of the header, little-endian
   for (std::size_t i = 8; i < 12; ++i) longest[i] = 0xFF;
+  const Bytes too_long = npy_file(text + std::string((1 << 20) + 1 - text.size(), ' '), Bytes(24), 2);
   check({
       {"nothing", {}, "the header is cut short at offset 0; it must begin with \\x93NUMPY"},
       {"another magic", magic, "the data begins with '\\x93nUMPY' at offset 0; it must be '\\x93NUMPY'."},
@@ -62,7 +63,12 @@ TEST_CASE("a .npy file whose beginning is wrong is an error", "[io][npy][host][e
       {"version 4.0", version(4, 0), "format version 4.0 at offset 6"},
       {"version 255.255", version(255, 255), "format version 255.255 at offset 6"},
       {"a header longer than the file", longer, "the header is cut short at offset"},
-      {"a header of 4 GB", longest, "; it must have 4294967295 bytes from offset 12."},
+      {"a header of 4 GB", longest, "the header declares 4294967295 bytes at offset 8; it must have at most 1048576."},
+      {"a header of a byte more than 1 MiB", too_long, "the header declares 1048577 bytes at offset 8"},
+      {"the same in gzip", tests::gzip(too_long),
+       "the header declares 1048577 bytes at offset 8 of the unpacked data; it must have at most 1048576."},
+      {"a header of 1 MiB that is not there", tests::with_number(longest, 8, 1 << 20, 4),
+       "; it must have 1048576 bytes from offset 12."},
       {"no header", npy_file("", {}), "the header has no more at offset 10; '{' must stand there."},
       {"a header of spaces", npy_file(std::string(60000, ' '), {}), "the header has no more at offset 60010"},
   });

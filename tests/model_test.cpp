@@ -157,6 +157,17 @@ TEST_CASE("a state whose values are the model's own parameters loads as if it ha
   CHECK(same(pair.a, {3.0f, 4.0f}));
 }
 
+TEST_CASE("a state of views of the model's own parameters loads as if it had been copied", "[nn][model]") {
+  struct Three {
+    Parameter a{Tensor{1.0f, 2.0f}}, b{Tensor{3.0f, 4.0f}}, c{Tensor{5.0f, 6.0f}};
+  } three;
+  const auto view_of = [](const Tensor& x) { return reshape(reshape(x, {2, 1}), {2}); };
+  nn::load_state(three, std::vector<NamedTensor>{{"a", view_of(three.b)}, {"b", view_of(three.a)}, {"c", three.a}});
+  CHECK(same(three.a, {3.0f, 4.0f}));
+  CHECK(same(three.b, {1.0f, 2.0f}));
+  CHECK(same(three.c, {1.0f, 2.0f}));
+}
+
 TEST_CASE("loading is no part of a recording, and later steps are", "[nn][model][tape]") {
   struct One {
     Parameter p{Tensor{2.0f}};

@@ -197,6 +197,12 @@ TEST_CASE("the header of a .npy file may be spelled in all ways that Python has"
   }
 }
 
+TEST_CASE("the header of a .npy file may have 1 MiB", "[io][npy][host]") {
+  std::string text = npy_text("|u1", "(6,)");
+  text.resize(1 << 20, ' ');
+  check_values(read_file(npy_file(text, Bytes{0, 1, 2, 3, 4, 5}, 2)), {6}, cs::DType::uint8, counted(6));
+}
+
 TEST_CASE("a .npy file has 0 to 8 axes, of any size and none", "[io][npy][host]") {
   const auto read = [](const std::string& shape, std::size_t count) {
     return read_file(npy_file(npy_text("|i1", shape), Bytes(count, 0xFF)));
@@ -370,6 +376,52 @@ TEST_CASE("writing a .npy file over another replaces it, and keeps links and rig
   CHECK(std::filesystem::status(path).permissions() ==
         (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
   CHECK(files_in(folder.path("")) == 2);  // nothing is left over
+}
+
+TEST_CASE("a .npy file that is written through a link to none yet is made where that leads to", "[io][npy][host]") {
+  const TemporaryFolder folder;
+  const std::string latest = folder.path("latest.npy"), newest = folder.path("newest.npy");
+  REQUIRE(std::filesystem::create_directory(folder.path("runs")));
+  std::filesystem::create_symlink("runs/run7.npy", latest);
+  std::filesystem::create_symlink(latest, newest);
+  for (const float value : {1.0f, 2.0f}) {  // the second time it is there
+    cs::io::write_npy(newest, cs::full({3}, value));
+    CHECK(std::filesystem::is_symlink(latest));
+    CHECK(std::filesystem::is_symlink(newest));
+    check_values(cs::io::read_npy(folder.path("runs/run7.npy")), {3}, cs::DType::float32, {value, value, value});
+    CHECK(files_in(folder.path("runs")) == 1);
+  }
+  CHECK(files_in(folder.path("")) == 3);
+}
+
+TEST_CASE("links that lead to no place are errors of writing, and stay", "[io][npy][host][errors]") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("second.npy", folder.path("first.npy"));
+  std::filesystem::create_symlink("first.npy", folder.path("second.npy"));
+  std::filesystem::create_symlink("none/x.npy", folder.path("outside.npy"));
+  const auto message = [&](const std::string& path) {
+    return tests::split_message(tests::message_of<cs::IoError>([&] { cs::io::write_npy(path, cs::ones({3})); })).text;
+  };
+  const std::string must = "; its folder must exist and be writable.", loop = folder.path("first.npy");
+  CHECK(message(loop) == "write_npy: " + loop + ": cannot be made: Too many levels of symbolic links" + must);
+  const std::string outside = folder.path("outside.npy");
+  CHECK(message(outside) == "write_npy: " + outside + ": cannot be made: No such file or directory" + must);
+  for (const std::string& path : {loop, outside}) CHECK(std::filesystem::is_symlink(path));
+  CHECK(files_in(folder.path("")) == 3);
+}
+
+TEST_CASE("a .npy file may have the longest name that there is, and none that is longer", "[io][npy][host]") {
+  const TemporaryFolder folder;
+  std::string letters = "x";
+  while (letters.size() < 255) letters += "\xC3\xBC";
+  for (const std::string& name : {std::string(243, 'n'), std::string(255, 'n'), letters}) {
+    cs::io::write_npy(folder.path(name), cs::ones({3}));
+    check_values(cs::io::read_npy(folder.path(name)), {3}, cs::DType::float32, {1, 1, 1});
+  }
+  const std::string longer = folder.path(std::string(256, 'n'));
+  CHECK(tests::split_message(tests::message_of<cs::IoError>([&] { cs::io::write_npy(longer, cs::ones({3})); })).text ==
+        "write_npy: " + longer + ": cannot be made: File name too long; its folder must exist and be writable.");
+  CHECK(files_in(folder.path("")) == 3);
 }
 
 TEST_CASE("a disk that is full leaves the old .npy file as it was", "[io][npy][host][errors]") {

@@ -196,6 +196,7 @@ TEST_CASE("tensors and names that an .npz file cannot hold are not written", "[i
   CHECK(message({{"../x", x}}) == "write_npz: tensor '../x' leads out of its folder" + relative);
   CHECK(message({{"a/../x", x}}) == "write_npz: tensor 'a/../x' leads out of its folder" + relative);
   CHECK(message({{std::string("a\0b", 3), x}}) == "write_npz: tensor 'a\\x00b' has a zero byte in its name" + relative);
+  CHECK(message({{"\xC3", x}}) == "write_npz: the name '\\xC3' is no UTF-8; it must be.");
   CHECK(message({{"a", x}, {"b", x}, {"a", x}}) == "write_npz: two tensors are called 'a'; names must be different.");
   CHECK(message({{std::string(65532, 'n'), x}}) ==
         "write_npz: the name of tensor '" + std::string(60, 'n') + "...' has 65532 bytes; it must have at most 65531.");

@@ -103,6 +103,44 @@ TEST_CASE("options may change between steps", "[optim]") {
   CHECK(same(p, {0.0}));
 }
 
+TEST_CASE("the first gradient that momentum sums is whole, whenever momentum begins", "[optim]") {
+  const auto switch_on = [](optim::Sgd& sgd) { sgd.options().momentum = 0.9, sgd.options().dampening = 0.5; };
+  const Tensor p = {1.0}, other = {1.0}, restored = {1.0};
+  optim::Sgd sgd({p, other}, {.learning_rate = 1});
+  sgd.apply(Tensors{Tensor{0.0}, Tensor()});
+  switch_on(sgd);
+  const std::vector<NamedTensor> before = sgd.state();
+  sgd.apply(Tensors{Tensor{1.0}, Tensor{0.0}});
+  CHECK(same(p, {0.0}));
+  sgd.apply(Tensors{Tensor(), Tensor{1.0}});
+  CHECK(same(other, {0.5}));  // 1 - (1 - 0.5) * 1: the first gradient was 0, and this one is dampened
+
+  optim::Sgd again({restored, Tensor{1.0}}, sgd.options());
+  again.load_state(before);  // in which momentum has not begun
+  again.apply(Tensors{Tensor{1.0}, Tensor()});
+  CHECK(same(restored, {0.0}));
+  const std::vector<NamedTensor> after = again.state();
+  const Tensor last = {0.0};
+  optim::Sgd third({last, Tensor{1.0}}, sgd.options());
+  third.load_state(after);  // in which it has
+  for (optim::Sgd* each : {&sgd, &again, &third}) each->apply(Tensors{Tensor{1.0}, Tensor()});
+  for (const Tensor& x : {p, restored, last}) CHECK(close(x, {-1.4}, tolerance::roundings64));  // 0.9 * 1 + 0.5 * 1
+}
+
+TEST_CASE("parameters that have taken as many steps may differ in whether momentum has begun", "[optim]") {
+  const Tensor p = {1.0}, q = {1.0};
+  optim::Sgd sgd({p, q}, {.learning_rate = 1, .momentum = 0.9, .dampening = 0.5});
+  sgd.apply(Tensors{Tensor{1.0}, Tensor()});
+  CHECK(same(p, {0.0}));
+  sgd.options().momentum = 0;
+  sgd.apply(Tensors{Tensor(), Tensor{1.0}});
+  CHECK(same(q, {0.0}));
+  sgd.options().momentum = 0.9;
+  sgd.apply(Tensors{Tensor{1.0}, Tensor{1.0}});  // the second step of both, in which only q begins to sum
+  CHECK(close(p, {-1.4}, tolerance::roundings64));
+  CHECK(same(q, {-1.0}));
+}
+
 TEST_CASE("optimizers take strided gradients and parameters of every shape", "[optim]") {
   const Tensor p = zeros({2, 3}), single = Tensor(1.0f), none = zeros({0, 4});
   optim::Sgd sgd({p, single, none}, {.learning_rate = 1});

@@ -454,6 +454,17 @@ TEST_CASE("the entries of a state may come in any order", "[optim]") {
   CHECK(same_state(fresh.state(), saved));
 }
 
+TEST_CASE("a product of momenta that is 0, as without any, is restored", "[optim]") {
+  const Tensor a = {1.0, 2.0};
+  optim::Nadam nadam_optimizer({a}, {.beta1 = 0}), fresh({a.copy()}, {.beta1 = 0});
+  nadam_optimizer.apply(Tensors{Tensor{1.0, 1.0}});
+  const std::vector<NamedTensor> saved = nadam_optimizer.state();
+  CHECK(saved[3].name == "0.momentum_product");
+  CHECK(number(saved[3].value) == 0);
+  fresh.load_state(saved);
+  CHECK(same_state(fresh.state(), saved));
+}
+
 TEST_CASE("states have stable names", "[optim]") {
   const auto names = [](const optim::Optimizer& optimizer) {
     std::vector<std::string> list;

@@ -185,6 +185,14 @@ TEST_CASE("reductions of nothing give their neutral value where they have one", 
   CHECK(argmax(none, 1).shape() == Shape{0});
 }
 
+TEST_CASE("another tape that listens changes no gradient of prod", "[reduce]") {
+  const Tensor x = {1e30f, 1e-30f, 1e30f, 1e-30f};  // pairs leave the range of float32, the products of three do not
+  const GradientTape listener;
+  GradientTape tape;
+  tape.watch(x);
+  CHECK(close(tape.gradient(prod(x), x), {1e-30f, 1e30f, 1e-30f, 1e30f}, 1e-6));
+}
+
 TEST_CASE("mean divides by the number of what was summed", "[reduce]") {
   const Tensor x = {{1.0f, 2.0f}, {3.0f, 6.0f}};
   CHECK(same(mean(x), Tensor(3.0f)));

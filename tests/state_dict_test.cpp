@@ -205,6 +205,23 @@ TEST_CASE("what save_state_dict writes reads as it was, in its order", "[io][sta
   CHECK(cs::io::read_state_dict(path).empty());
 }
 
+TEST_CASE("a file is read that has the magic of a tar archive in a name", "[io][state_dict][host]") {
+  if (without_minizip()) return;
+  const TemporaryFolder folder;
+  const std::string path = folder.path("x.pt");
+  int hits = 0;
+  std::string again;
+  for (int i = 0; i < 60; ++i) again += "ustar";
+  for (std::size_t before = 0; before < 5; ++before) {
+    const std::vector<NamedTensor> tensors = {{std::string(before, 'x') + again, tests::from_doubles({1, 2}, {2})}};
+    cs::io::save_state_dict(path, tensors);
+    const Bytes bytes = tests::file_bytes(path);
+    if (std::string(bytes.begin() + 257, bytes.begin() + 262) == "ustar") ++hits;
+    CHECK(same(cs::io::read_state_dict(path), tensors));
+  }
+  CHECK(hits == 1);
+}
+
 TEST_CASE("tied weights are written once and read as one tensor", "[io][state_dict][host]") {
   if (without_minizip()) return;
   const TemporaryFolder folder;

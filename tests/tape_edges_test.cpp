@@ -157,6 +157,9 @@ TEST_CASE("a tape that outlives its thread gives back what it recorded", "[tape]
   CHECK(memory::stats().in_use == before);
 }
 
+// It ends where it began: on another thread it could not tell its own one that the tape records again.
+static_assert(!std::is_move_constructible_v<GradientTape::Pause> && !std::is_move_assignable_v<GradientTape::Pause>);
+
 TEST_CASE("a pause may outlive its tape", "[tape]") {
   GradientTape tape;
   {

@@ -71,6 +71,8 @@ TEST_CASE("arange and linspace give the published values", "[tensor]") {
   CHECK(same(arange(4), from_vector(std::vector<std::int64_t>{0, 1, 2, 3})));
   CHECK(same(arange(5, 0, -2), from_vector(std::vector<std::int64_t>{5, 3, 1})));
   CHECK(arange(3, 3).numel() == 0);
+  for (const std::int64_t step : {-1, -2, 3}) CHECK(same(arange(3, 3, step), zeros({0}, {.dtype = DType::int64})));
+  CHECK(arange(0, 0, INT64_MIN).numel() == 0);
   CHECK(arange(3, 0).numel() == 0);
   CHECK(arange(0).dtype() == DType::int64);
   CHECK(same(arange(0.0, 1.0, 0.25), {0.0f, 0.25f, 0.5f, 0.75f}));
@@ -302,6 +304,28 @@ TEST_CASE("assigning overlapping views works as if through a copy", "[tensor]") 
   CHECK(same(x, {1.0f, 2.0f, 3.0f, 4.0f, 4.0f}));
   x.assign(x.index({from(-1, -1)}));
   CHECK(same(x, {4.0f, 4.0f, 3.0f, 2.0f, 1.0f}));
+}
+
+TEST_CASE("assigning between tensors over one piece of memory works as if through a copy", "[tensor]") {
+  std::vector<float> numbers;
+  for (int i = 0; i < 70 * 70; ++i) numbers.push_back(static_cast<float>(i));
+  const Tensor turned = transpose(from_vector(numbers, {70, 70})).copy();
+  Tensor owned = from_vector(numbers, {70, 70}).to(cpu());
+  Tensor first = from_memory(numbers.data(), {70, 70});
+  const Tensor second = from_memory(numbers.data(), {70, 70});
+  first.assign(transpose(second));
+  CHECK(same(second, turned));
+  CHECK(first.version() == 1u);
+  CHECK(second.version() == 0u);  // each counts its own writes
+  Tensor lent = from_memory(owned.mutable_data<float>(), {70, 70});
+  lent.assign(transpose(owned));
+  CHECK(same(owned, turned));
+
+  float few[] = {1, 2, 3, 4, 5, 6};
+  Tensor tail = from_memory(few + 1, {4});
+  tail.assign(from_memory(few, {4}));
+  CHECK(same(tail, {1.0f, 2.0f, 3.0f, 4.0f}));
+  CHECK(few[5] == 6);
 }
 
 TEST_CASE("compound assignment works in place, with tensors and with numbers", "[tensor]") {

@@ -112,6 +112,24 @@ TEST_CASE("records of any size have the checksums of the definition, and come ba
   for (const std::string& path : {plain, packed, stored}) CHECK((cs::io::read_tfrecords(path) == records));
 }
 
+TEST_CASE("a plain TFRecord file is read whose first length has the first bytes of gzip", "[io][tfrecord][host]") {
+  const TemporaryFolder folder;
+  for (const std::size_t size : {0x8B1F, 0x088B1F}) {  // 1F 8B, and with 8, the only method of gzip, behind them
+    const Records records = {data_of(size), "second"};
+    const std::string plain = folder.path("plain"), packed = folder.path("packed");
+    write_all(plain, records);
+    write_all(packed, records, {.gzip = true});
+    for (const std::string& path : {plain, packed}) {
+      CHECK((cs::io::read_tfrecords(path) == records));
+      TfRecordReader reader(path, {.check_crc = false});
+      CHECK(reader.skip(1) == 1);
+      std::string record;
+      CHECK(reader.next(record));
+      CHECK(record == "second");
+    }
+  }
+}
+
 TEST_CASE("a TFRecord file without bytes has no records, plain and gzip", "[io][tfrecord][host]") {
   const TemporaryFolder folder;
   CHECK(cs::io::read_tfrecords(folder.write("none", {})).empty());

@@ -53,7 +53,10 @@ Tensor from_vector(const std::vector<T>& values, Where where = Where::current())
   return from_span<T>(std::span<const T>(values), Shape({static_cast<std::int64_t>(values.size())}), where);
 }
 /// Uses memory that somebody else owns, without a copy: row-major, on the CPU, alive as long as the tensor and its
-/// views are. `release(context)` is called when the last of them is gone, if it is not null. Error while a plan is made.
+/// views are. `release(context)` is called when the last of them is gone, if it is not null. Each call has a count of
+/// writes of its own (`Tensor::version`): of two tensors made over the same memory neither counts the other's writes,
+/// nor the owner's, so that a tape which keeps the values of one cannot tell that they have changed. Error while a plan
+/// is made.
 template <class T>
 Tensor from_memory(T* values, const Shape& shape, void (*release)(void*) = nullptr, void* context = nullptr,
                    Where where = Where::current());

@@ -172,12 +172,12 @@ class GradientTape {
     else add_hook(x, std::forward<F>(hook), where);
   }
 
-  /// Stops recording until the returned object is destroyed.
+  /// Stops recording until the returned object is destroyed: on the thread of the tape, which it may outlive.
   class Pause {
    public:
-    Pause(Pause&& other) noexcept : tape_(std::exchange(other.tape_, nullptr)) {}
-    Pause& operator=(Pause&&) = delete;
     ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
 
    private:
     friend class GradientTape;

@@ -150,7 +150,7 @@ namespace {
 
 /// ceil((end - begin) / step), exactly; the difference may exceed 2^63.
 std::int64_t whole_steps(std::int64_t begin, std::int64_t end, std::int64_t step) {
-  if ((step > 0) != (begin < end)) return 0;
+  if (begin == end || (step > 0) != (begin < end)) return 0;
   const auto distance = step > 0 ? static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin)
                                  : static_cast<std::uint64_t>(begin) - static_cast<std::uint64_t>(end);
   const auto width = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);

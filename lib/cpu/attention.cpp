@@ -4,6 +4,7 @@
 // Blocks follow from the shapes alone, so results do not depend on the number of threads.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstring>
 
 #include "lib/base/text.hpp"
@@ -161,6 +162,15 @@ const T* without_gaps(const T* from, std::int64_t from_row, std::int64_t rows, s
   return to;
 }
 
+/// The same numbers, but 0 for NaN and infinities: where they are, or in `to` if there are any. The gradient of a score
+/// that is not allowed is 0, and times those it would be NaN; that of one which they have spoiled is NaN anyhow.
+template <class T>
+const T* finite_ones(const T* from, std::int64_t count, T* to) {
+  if (std::isfinite(simd().of<T>().sum(from, count))) return from;  // or the sum is too large, and all are as they were
+  for (std::int64_t i = 0; i < count; ++i) to[i] = std::isfinite(from[i]) ? from[i] : T(0);
+  return to;
+}
+
 /// Hands out pieces of scratch memory; without memory it only counts.
 template <class T>
 class Room {
@@ -252,6 +262,7 @@ class Backward {
     turn(head.key, head.key_row, s_.keys, s_.width, keys_turned_, s_.line);
     turn(head.value, head.value_row, s_.keys, s_.value_width, values_turned_, s_.line);
     const T* keys = without_gaps(head.key, head.key_row, s_.keys, s_.width, key_room_);
+    keys = finite_ones(keys, s_.keys * s_.width, key_room_);
     const Target query(g_.query, index), key(g_.key, index), value(g_.value, index);
     const bool add = task_.causal || s_.queries == 0;  // there are keys that the first queries do not see
     if (add) key.clear(s_.keys, s_.width), value.clear(s_.keys, s_.value_width);
@@ -291,7 +302,8 @@ class Backward {
       product<T>({grads_, line, 1, keys, s_.width, query.data + first * query.row, query.row, count, s_.width, r.count,
                   false});
     if (key.data != nullptr)
-      product<T>({grads_, 1, line, q, s_.width, key.data, key.row, r.count, s_.width, count, add});
+      product<T>({grads_, 1, line, finite_ones(q, count * s_.width, query_room_), s_.width, key.data, key.row, r.count,
+                  s_.width, count, add});
     if (value.data != nullptr)
       product<T>({scores_, 1, line, g, s_.value_width, value.data, value.row, r.count, s_.value_width, count, add});
   }

@@ -54,7 +54,7 @@ struct Div {
   static constexpr unsigned left_reads = kReadsB, right_reads = kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return a / b; }
   template <class T> CAPSTAN_HD static T left(T grad, T, T b, T) { return grad / b; }
-  template <class T> CAPSTAN_HD static T right(T grad, T, T b, T y) { return -(grad * y / b); }
+  template <class T> CAPSTAN_HD static T right(T grad, T, T b, T y) { return -(grad / b * y); }
 };
 
 struct FloorDivide {
@@ -146,10 +146,10 @@ struct Maximum {
   // a where it is larger or NaN
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a > b, a, select(a == a, b, a)); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
-    return select(a > b, grad, select(a == b, grad * T(0.5), T(0)));
+    return select(a < b, T(0), select(a == b, grad * T(0.5), grad));  // all of it to both where one is NaN
   }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) {
-    return select(b > a, grad, select(a == b, grad * T(0.5), T(0)));
+    return select(b < a, T(0), select(a == b, grad * T(0.5), grad));
   }
 };
 
@@ -159,10 +159,10 @@ struct Minimum {
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a < b, a, select(a == a, b, a)); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
-    return select(a < b, grad, select(a == b, grad * T(0.5), T(0)));
+    return select(a > b, T(0), select(a == b, grad * T(0.5), grad));
   }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) {
-    return select(b < a, grad, select(a == b, grad * T(0.5), T(0)));
+    return select(b > a, T(0), select(a == b, grad * T(0.5), grad));
   }
 };
 
@@ -191,10 +191,11 @@ struct Pow {
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return pow(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
     const T exponent = select(a == T(0), select(b == T(0), T(1), b), b);  // 0 * 0^-1 would be NaN
-    return grad * b * pow(a, exponent - T(1));
+    const T slope = b * pow(a, exponent - T(1));
+    return grad * select(b == T(0), select(slope == slope, slope, T(0)), slope);  // and so 0 * (1e-39)^-1
   }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T, T y) {
-    return select(a == T(0), T(0), grad * y * log(select(a == T(0), T(1), a)));
+    return select(a == T(0), T(0), grad * log(select(a == T(0), T(1), a)) * y);
   }
 };
 
@@ -205,7 +206,10 @@ struct Remainder {
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return remainder(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
-  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T y) { return -(grad * round((a - y) / b)); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T y) {
+    const T of_infinite = select(y == a, T(0), select(y == y, T(-1), y));
+    return -(grad * select(b - b == T(0), round((a - y) / b), of_infinite));
+  }
 };
 
 struct Sub {

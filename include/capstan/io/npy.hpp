@@ -16,10 +16,11 @@ namespace io {
 ///         gives the same values, row-major
 /// Types   in both byte orders: f2 f4 f8 i1 i2 i4 i8 u1 b1 as they are (a bool is true unless its byte is zero);
 ///         u2 -> int32; u4, u8 -> int64; c8 -> float32; c16 -> float64
-/// Throws  IoError naming file, offset and reason: missing, truncated, trailing bytes, no .npy header, sizes whose
-///         product the file cannot hold, a u8 of 2^63 or more; Python objects, structured types, text, dates, raw bytes
-///         and long double, which are not supported. Memory grows only as bytes are really there, and stays within
-///         four times the file's declared size, since elements may have to be widened and turned round.
+/// Throws  IoError naming file, offset and reason: missing, truncated, trailing bytes, no .npy header or one of more
+///         than 1 MiB, sizes whose product the file cannot hold, a u8 of 2^63 or more; Python objects, structured
+///         types, text, dates, raw bytes and long double, which are not supported. Memory grows only as bytes are
+///         really there, and stays within four times the file's declared size, since elements may have to be widened
+///         and turned round.
 Tensor read_npy(const std::string& path, Where where = Where::current());
 
 /// Writes one .npy file, byte for byte as NumPy 2 does: version 1.0, row-major, in the machine's byte order. It is
@@ -45,7 +46,8 @@ struct NpzOptions {
 
 /// Writes an .npz file that NumPy reads. As write_npy, the file is replaced in one step.
 ///
-/// Throws  Error       a name that is empty, absolute, leads out of its folder, is there twice, or is too long
+/// Throws  Error       a name that is empty, no UTF-8, absolute, leads out of its folder, is there twice, or is too
+///                     long
 ///         DTypeError  bfloat16    IoError  the file cannot be made or written    BackendError  no minizip
 void write_npz(const std::string& path, std::span<const NamedTensor> tensors, NpzOptions options = {},
                Where where = Where::current());

@@ -16,7 +16,8 @@ struct TfRecordReaderOptions {
 };
 
 /// Reads the records of a file in order. A record is its length (8 bytes), the checksum of that (4), the data, and the
-/// checksum of the data (4), all little-endian; checksums are CRC-32C, masked. Gzip is recognised by its first bytes.
+/// checksum of the data (4), all little-endian; checksums are CRC-32C, masked. Gzip is recognised by its first bytes,
+/// unless they are a length with its checksum.
 /// TensorFlow, "TFRecord and tf.train.Example"; tensorflow/core/lib/io/record_writer.h.
 ///
 /// Offsets are those of the unpacked data. Memory grows as bytes are really there.

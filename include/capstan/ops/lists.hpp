@@ -31,8 +31,8 @@ ScaledResult scale_each(std::vector<Tensor> tensors, double factor, Where where 
 void add_each(std::vector<Tensor>& totals, std::vector<Tensor> values, Where where = Where::current());
 
 /// averages[i] += weight * (values[i] - averages[i]), in place, in float64 rounded once. Averages equal to their values
-/// stay so exactly, and the weight 1 copies. Other than floating tensors take the values over. Counts as a write to the
-/// averages; never recorded.
+/// stay so exactly, and the weight 1 copies. Other than floating tensors take the values over. Values that share
+/// storage with averages count as they were before. Counts as a write to the averages; never recorded.
 /// Throws as `add_each`, Error for undefined tensors, ShapeError for averages that are not contiguous, TapeError if a
 ///        tape follows an average as the result of an operation
 void blend_each(std::span<const Tensor> averages, std::span<const Tensor> values, double weight,

@@ -118,15 +118,22 @@ class Optimizer {
 
 namespace detail {
 
+/// A number that a parameter takes to its next step, from 1 on.
+struct CarriedNumber {
+  const char* name = nullptr;  // null: there is none
+  double least = 0, most = 0;  // every value of it is in [least, most]
+};
+
 /// What one step does to one parameter.
 struct StepPlan {
   UpdateRule rule = UpdateRule::sgd;
   UpdateNumbers numbers = {};
   const char* states[kMostStates] = {};  // their names, as many as the rule has
   double starts[kMostStates] = {};       // the values that they begin with
+  bool whole_start = false;              // where the first state is new, numbers.share is 1
   bool lazy = false;
-  const char* carry = nullptr;  // the name of a number that the parameter takes to its next step, from 1 on,
-  double carried = 1;           // and its new value
+  CarriedNumber carry = {};
+  double carried = 1;  // its new value
 };
 
 /// Optimizers whose step is one fused rule.
@@ -146,6 +153,7 @@ class FusedOptimizer : public Optimizer {
   struct State {
     const char* name;
     Buffer value;
+    std::int64_t made_at;  // how many steps the parameter had taken then; -1 for one that was loaded
   };
   struct Slot {  // of a parameter
     std::int64_t steps = 0;
@@ -155,7 +163,8 @@ class FusedOptimizer : public Optimizer {
 
   /// `step` counts from 1, for each parameter by itself.
   virtual StepPlan plan(std::size_t group, std::int64_t step, double carried) const = 0;
-  static Buffer* find(Slot& slot, const char* state);
+  static const State* find(const Slot& slot, const char* state);
+  static bool is_new(const Slot& slot, const char* state);
   void make_states(std::size_t parameter, const StepPlan& plan, Where where);
 
   void step(std::span<const Tensor> gradients, Where where) final;

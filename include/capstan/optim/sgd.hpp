@@ -22,10 +22,10 @@ struct SgdOptions {
 
 /// Stochastic gradient descent.
 ///
-///   v = momentum*v + (1-dampening)*g, at the first step v = g;  p -= learning_rate * v
+///   v = momentum*v + (1-dampening)*g, at the first step with momentum v = g;  p -= learning_rate * v
 ///
 /// without momentum v = g; with Nesterov's p -= learning_rate * (g + momentum*v).
-/// States   velocity, with momentum
+/// States   velocity, once a step was taken with momentum
 /// Source   Sutskever, Martens, Dahl, Hinton 2013, in PyTorch's form
 class Sgd final : public detail::Fused<SgdOptions> {
  public:
