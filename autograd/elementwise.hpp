@@ -141,9 +141,8 @@ struct Operands {
 
 /// The rows whose gradients are one operation, or none.
 template <class Op>
-inline constexpr bool kRoundsOnce =
-    kIsOneOf<Op, kernels::Add, kernels::Copysign, kernels::Fmax, kernels::Fmin, kernels::Maximum, kernels::Minimum,
-             kernels::Mul, kernels::Sub>;
+inline constexpr bool kRoundsOnce = kIsOneOf<Op, kernels::Add, kernels::Copysign, kernels::Fmax, kernels::Fmin,
+                                             kernels::Maximum, kernels::Minimum, kernels::Mul, kernels::Sub>;
 
 /// `Shapes` is BinaryShapes if an operand was stretched, else NoAttributes.
 template <class Op, class Shapes>

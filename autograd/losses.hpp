@@ -39,11 +39,10 @@ void loss_replay(Replay& r) {
   for (const int side : {0, 1}) {
     if (!r.needs(side)) continue;
     if (listening()) {
-      const Value grad = in_rule(r.grad(), where), x = in_rule(r.saved(0), where),
-                  target = in_rule(r.saved(1), where), number(p);
-      r.give(side,
-             out_of_rule(side == 0 ? Row::left(grad, x, target, number) : Row::right(grad, x, target, number),
-                         r.saved(0).dtype(), where));
+      const Value grad = in_rule(r.grad(), where), x = in_rule(r.saved(0), where), target = in_rule(r.saved(1), where),
+                  number(p);
+      r.give(side, out_of_rule(side == 0 ? Row::left(grad, x, target, number) : Row::right(grad, x, target, number),
+                               r.saved(0).dtype(), where));
       continue;
     }
     const Tensor x = dense(r.saved(0), where), target = dense(r.saved(1), where);

@@ -57,8 +57,7 @@ void extreme_replay(Replay& r) {
                            autograd::add_chosen("add_places", cast(from_updates, wide, where), chosen, where), where);
   const Tensor share = div(r.grad(), count, where);
   if (r.needs(0)) r.give(0, capstan::where(from_x, share, 0, where).to(x.dtype(), where));
-  if (r.needs(1))
-    r.give(1, capstan::where(from_updates, taken(share, chosen, where), 0, where).to(x.dtype(), where));
+  if (r.needs(1)) r.give(1, capstan::where(from_updates, taken(share, chosen, where), 0, where).to(x.dtype(), where));
 }
 
 /// For a copy of x to write to: 16-bit floating types are combined in float32.

@@ -107,7 +107,8 @@ void CsvColumn::reserve(std::size_t rows) noexcept {
     if (type_ == ColumnType::float32) floats_.reserve(rows);
     if (type_ == ColumnType::float64) doubles_.reserve(rows);
     if (type_ == ColumnType::text) texts_.reserve(rows);
-  } catch (const std::bad_alloc&) {} catch (const std::length_error&) {}  // they grow as rows come
+  } catch (const std::bad_alloc&) {
+  } catch (const std::length_error&) {}  // they grow as rows come
 }
 
 void CsvColumn::finish() {

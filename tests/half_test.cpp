@@ -186,14 +186,22 @@ TEST_CASE("another tape that listens changes no gradient of 16-bit types", "[hal
       CHECK(std::isfinite(number(alone)));
     }
   };
-  check("asinh", [](const Tensor& x) { return asinh(x); }, 300);
-  check("tanh", [](const Tensor& x) { return tanh(x); }, 0.7f);
-  check("softplus", [](const Tensor& x) { return softplus(x, {.beta = 3}); }, 0.3f);
-  check("cbrt", [](const Tensor& x) { return cbrt(x); }, 1234);
-  check("pow", [](const Tensor& x) { return pow(x, 1.7); }, 3.3f);
-  check("div", [](const Tensor& x) { return 1.1 / x; }, 0.37f);
-  check("binary_cross_entropy", [](const Tensor& x) { return binary_cross_entropy(x, ones_like(x)); }, 1);
-  check("huber_loss", [](const Tensor& x) { return huber_loss(x, zeros_like(x)); }, 0.123f);
+  check(
+      "asinh", [](const Tensor& x) { return asinh(x); }, 300);
+  check(
+      "tanh", [](const Tensor& x) { return tanh(x); }, 0.7f);
+  check(
+      "softplus", [](const Tensor& x) { return softplus(x, {.beta = 3}); }, 0.3f);
+  check(
+      "cbrt", [](const Tensor& x) { return cbrt(x); }, 1234);
+  check(
+      "pow", [](const Tensor& x) { return pow(x, 1.7); }, 3.3f);
+  check(
+      "div", [](const Tensor& x) { return 1.1 / x; }, 0.37f);
+  check(
+      "binary_cross_entropy", [](const Tensor& x) { return binary_cross_entropy(x, ones_like(x)); }, 1);
+  check(
+      "huber_loss", [](const Tensor& x) { return huber_loss(x, zeros_like(x)); }, 0.123f);
 }
 
 TEST_CASE("gradients of stretched 16-bit operands round once", "[half]") {

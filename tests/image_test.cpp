@@ -169,8 +169,8 @@ TEST_CASE("a PNG is read that is large, interlaced and in two IDATs", "[io][imag
   }
   const Bytes packed = zlib_stream(rows), first = first_bytes(packed, packed.size() / 2);
   const Bytes rest(packed.begin() + static_cast<std::ptrdiff_t>(first.size()), packed.end());
-  const cs::Tensor pixels = decoded(png_file({png_header(6000, 6000, 1, 0, 1), png_chunk("IDAT", first),
-                                              png_chunk("IDAT", rest), png_chunk("IEND", {})}));
+  const cs::Tensor pixels = decoded(png_file(
+      {png_header(6000, 6000, 1, 0, 1), png_chunk("IDAT", first), png_chunk("IDAT", rest), png_chunk("IEND", {})}));
   REQUIRE(pixels.shape() == cs::Shape{1, 6000, 6000});
   const std::vector<std::uint8_t> numbers = pixels.to_vector<std::uint8_t>();
   CHECK(std::count(numbers.begin(), numbers.end(), 255) == 36000000);

@@ -135,9 +135,9 @@ template <int Rows, class T> CAPSTAN_INLINE Lanes<T> add_lanes_of(const Lanes<T>
 
 /// Values of a row that is short: the sums of as many rows as a register has lanes are then made together.
 template <class T>
-constexpr std::int64_t kShortRow = kNormBytes < kNormRows * kNormSteps * static_cast<std::int64_t>(sizeof(Lanes<T>))
+constexpr std::int64_t kShortRow = kNormBytes < kNormRows* kNormSteps* static_cast<std::int64_t>(sizeof(Lanes<T>))
                                        ? kNormBytes / (kNormRows * static_cast<std::int64_t>(sizeof(T)))
-                                       : kNormSteps * Lanes<T>::size;
+                                       : kNormSteps* Lanes<T>::size;
 
 /// In lanes that are yet to be added: of some short rows the sums of x, or with shifts those of x - shift and of its
 /// square. Every second register has sums of its own, so that a single row waits half as long for its additions.
