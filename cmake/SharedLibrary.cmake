@@ -4,11 +4,10 @@ function(capstan_add_shared)
   if(TARGET capstan_shared OR BUILD_SHARED_LIBS OR CAPSTAN_CUDA OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     return()
   endif()
-  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/shared.cpp" CONTENT "// All is in the static library.\n")
-  add_library(capstan_shared SHARED "${PROJECT_BINARY_DIR}/shared.cpp")
+  add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
   set_target_properties(capstan_shared PROPERTIES
     OUTPUT_NAME capstan LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared")
   target_link_libraries(capstan_shared PRIVATE
-    -s "-Wl,--whole-archive,$<TARGET_FILE:capstan>,--no-whole-archive" $<TARGET_NAME_IF_EXISTS:capstan_openblas_archive>
+    -s $<TARGET_NAME_IF_EXISTS:capstan_openblas_archive>
     -Wl,--as-needed capstan::capstan)
 endfunction()

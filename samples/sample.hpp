@@ -43,7 +43,7 @@ inline std::string data_folder(const std::string& name, const std::string& given
   std::string folder = "data/" + name;
   if (std::filesystem::is_directory(folder)) return folder;
   const char* const shared = std::getenv("CAPSTAN_SHARED");
-  folder = (shared != nullptr ? std::string(shared) : "../shared") + "/data/" + name;
+  folder = (shared != nullptr && *shared != '\0' ? std::string(shared) : "../shared") + "/data/" + name;
   if (std::filesystem::is_directory(folder)) return folder;
   throw NoData("data/" + name + " is not there: fetch it with scripts/get-data, whose --list shows what it has, or " +
                "name its folder by the sample's option for it, which --help shows");

@@ -17,7 +17,7 @@ def __lldb_init_module(debugger, internal_dict):
         debugger.GetCommandInterpreter().HandleCommand(line, context, result, False)
         return (result.GetOutput() or "") + (result.GetError() or "")
 
-    for line in ("settings set target.disable-aslr false", "command script import " + os.environ["CAPSTAN_SCRIPT"],
+    for line in ("settings set target.disable-aslr false", f'command script import "{os.environ["CAPSTAN_SCRIPT"]}"',
                  "breakpoint set --name stop_here", "process launch"):
         print(say(line))
     if target.GetProcess().GetSelectedThread().GetStopReason() != lldb.eStopReasonBreakpoint:
