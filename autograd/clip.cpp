@@ -1,6 +1,7 @@
 #include <capstan/optim/clip.hpp>
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <capstan/sparse.hpp>
@@ -203,8 +204,9 @@ ClippedGradients clipped_on_device(std::vector<Tensor> gradients, const std::vec
 ClippedGradients clipped(const char* op, std::vector<Tensor> gradients, double limit, const ClipOptions& options,
                          Where where) {
   for (Tensor& x : gradients)  // the optimizer needs each row once too
-    if (has_row_slices(x) && x.impl()->device().kind == DeviceKind::cpu && !autograd::attended())
-      x = core::make_sliced(coalesce(row_slices(x, where), where), x.impl()->shape, where);
+    if (x.defined() && x.impl()->device().kind == DeviceKind::cpu && !autograd::attended())
+      if (const std::optional<RowSlices> slices = core::slices_of(x, where))
+        x = core::make_sliced(coalesce(*slices, where), x.impl()->shape, where);
   const std::vector<const Tensor*> tensors = autograd::defined_ones(op, gradients, where);
   const bool on_gpu = !tensors.empty() && tensors[0]->impl()->device().kind != DeviceKind::cpu;
   if (on_gpu && !options.error_if_nonfinite && !autograd::attended())
@@ -283,8 +285,9 @@ std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, dou
   const autograd::Rollback rollback;
   for (Tensor& x : gradients) {
     if (!x.defined()) continue;
-    if (has_row_slices(x) && !autograd::attended() && low <= 0 && 0 <= high) {  // zeros stay zeros
-      RowSlices once = coalesce(row_slices(x, where), where);
+    const bool by_rows = !autograd::attended() && low <= 0 && 0 <= high;  // zeros stay zeros
+    if (const auto slices = by_rows ? core::slices_of(x, where) : std::nullopt) {
+      RowSlices once = coalesce(*slices, where);
       once.values = clip(once.values, low, high, where);
       x = core::make_sliced(std::move(once), x.impl()->shape, where);
     } else {

@@ -32,7 +32,7 @@ Tensor on_host(const Tensor& x, Where where) {
 }
 
 Tensor distinct_elements(const Tensor& x, Where where) {
-  if (has_row_slices(x)) return distinct_elements(row_slices(x, where).values, where);
+  if (const Tensor rows = core::sliced_values(*x.impl()); rows.defined()) return distinct_elements(rows, where);
   const Tensor host = on_host(x, where);
   return host.impl()->contiguous ? host : dense(unstretched(host, where), where);
 }
@@ -88,8 +88,7 @@ Figures figures_of(const Tensor& x, Where where) {
 }
 
 std::int64_t bytes_of(const TensorImpl& x) noexcept {
-  if (RowSlices* slices = x.slices.load(std::memory_order_acquire); slices != nullptr)
-    return bytes_of(*slices->values.impl());
+  if (const Tensor rows = core::sliced_values(x); rows.defined()) return bytes_of(*rows.impl());
   if (x.numel() == 0) return 0;
   std::int64_t count = 1;
   for (int axis = 0; axis < x.rank(); ++axis)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include <capstan/create.hpp>
 #include <capstan/ops/elementwise.hpp>
@@ -92,9 +93,8 @@ void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
   Tensor& sum = sum_of(input);
   const Where where = entry_.where;
   RowSlices all = slices;
-  if (has_row_slices(sum)) {
-    const RowSlices before = row_slices(sum, where);
-    all = {concat({before.indices, slices.indices}, 0, where), concat({before.values, slices.values}, 0, where)};
+  if (const std::optional<RowSlices> before = core::slices_of(sum, where)) {
+    all = {concat({before->indices, slices.indices}, 0, where), concat({before->values, slices.values}, 0, where)};
   } else if (TensorImpl* place = sum.defined() ? accumulator(input) : nullptr; place != nullptr) {
     core::backend_of(place->device(), where).gather_backward(*slices.values.impl(), *slices.indices.impl(), *place);
     return;
@@ -321,7 +321,8 @@ Tensor own_gradient(Tensor gradient, Where where) {
   const TensorImpl& impl = *gradient.impl();
   if (has_row_slices(gradient)) {
     if (impl.references.load(std::memory_order_acquire) == 1) return gradient;
-    return core::make_sliced(row_slices(gradient, where), impl.shape, where);
+    if (std::optional<RowSlices> slices = core::slices_of(gradient, where))
+      return core::make_sliced(*std::move(slices), impl.shape, where);
   }
   if (impl.contiguous && core::sole_owner(impl)) return gradient;
   return gradient.copy(where);

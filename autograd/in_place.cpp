@@ -2,10 +2,10 @@
 #include <capstan/parameter.hpp>
 #include <capstan/tape.hpp>
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
+#include "autograd/overlap.hpp"
 #include "autograd/places.hpp"
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
@@ -83,35 +83,12 @@ TensorImpl& writable(const char* op, const Tensor& target, Where where) {
   return impl;
 }
 
-/// The addresses of a tensor's elements, of which there are some: from the first byte to behind the last one.
-struct Extent {
-  std::uintptr_t begin, end;
-};
-Extent extent_of(const TensorImpl& x) {
-  const std::int64_t size = core::element_bytes(x.dtype);
-  std::int64_t before = 0, behind = size;
-  for (int axis = 0; axis < x.rank(); ++axis) {
-    const std::int64_t reach = (x.shape[axis] - 1) * x.strides[axis] * size;
-    (reach < 0 ? before : behind) += reach;
-  }
-  return {reinterpret_cast<std::uintptr_t>(x.data + before), reinterpret_cast<std::uintptr_t>(x.data + behind)};
-}
-
-/// Whether the two may have elements in common. Memory that Capstan does not own may be that of any other tensor.
-bool may_overlap(const TensorImpl& a, const TensorImpl& b) {
-  if (a.storage == b.storage) return true;
-  if (a.storage->block_bytes > 0 && b.storage->block_bytes > 0) return false;
-  if (a.numel() == 0 || b.numel() == 0) return false;
-  const Extent x = extent_of(a), y = extent_of(b);
-  return x.begin < y.end && y.begin < x.end;
-}
-
 /// Writes `value`, broadcast and converted, through `target`.
 void write_through(const char* op, TensorImpl& target, const Tensor& value, Where where) {
   const TensorImpl& from = *value.impl();
   core::require_same_device(op, target, from, where);
   autograd::require_broadcast(op, from.shape, target.shape, where);
-  if (may_overlap(from, target)) {
+  if (autograd::may_overlap(from, target)) {
     Tensor own = autograd::result_like(from, where);
     backend_of(from, where).copy(from, *own.impl());
     backend_of(target, where).copy(*own.impl(), target);

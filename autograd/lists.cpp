@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <capstan/ops/lists.hpp>
 #include <capstan/sparse.hpp>
+
+#include "autograd/overlap.hpp"
 
 namespace capstan {
 namespace autograd {
@@ -27,20 +30,20 @@ Tensor factor_of(double number, const TensorImpl& x, Where where) {
 }
 
 Tensor values_once(const Tensor& x, Where where) {
-  if (!has_row_slices(x)) return dense(x, where);
-  if (x.impl()->device().kind == DeviceKind::cpu) return coalesce(row_slices(x, where), where).values;
-  const Tensor whole = core::make_sliced(row_slices(x, where), x.impl()->shape, where);
+  std::optional<RowSlices> slices = core::slices_of(x, where);
+  if (!slices.has_value()) return dense(x, where);
+  if (x.impl()->device().kind == DeviceKind::cpu) return coalesce(*slices, where).values;
+  const Tensor whole = core::make_sliced(*std::move(slices), x.impl()->shape, where);
   core::fill_in(*whole.impl(), where);
   return whole;
 }
 
 Tensor times(Tensor x, const Tensor& factor, const Tensor& bad, Where where) {
   const core::Backend& backend = backend_of(*x.impl(), where);
-  if (has_row_slices(x)) {
-    RowSlices slices = row_slices(x, where);
-    const Tensor values = std::exchange(slices.values, result_like(*slices.values.impl(), where));
-    backend.scale(*values.impl(), *factor.impl(), *slices.values.impl(), bad.impl());
-    return core::make_sliced(std::move(slices), x.impl()->shape, where);
+  if (std::optional<RowSlices> slices = core::slices_of(x, where)) {
+    const Tensor values = std::exchange(slices->values, result_like(*slices->values.impl(), where));
+    backend.scale(*values.impl(), *factor.impl(), *slices->values.impl(), bad.impl());
+    return core::make_sliced(*std::move(slices), x.impl()->shape, where);
   }
   if (may_reuse(*x.impl())) {
     backend.scale(*x.impl(), *factor.impl(), *x.impl(), bad.impl());
@@ -78,14 +81,28 @@ void check_written(const char* op, std::size_t i, const Tensor& x, Where where) 
   check_in_place(op, x, nullptr, where);
 }
 
-/// The storages of a list, in order.
-std::vector<const core::Storage*> storages_of(std::span<const Tensor> list) {
-  std::vector<const core::Storage*> all;
-  all.reserve(list.size());
-  for (const Tensor& x : list) all.push_back(x.impl()->storage);
-  std::sort(all.begin(), all.end());
-  return all;
-}
+/// Tensors that are written in place.
+class Written {
+ public:
+  explicit Written(std::span<const Tensor> list) : list_(list) {
+    storages_.reserve(list.size());
+    for (const Tensor& x : list) storages_.push_back(x.impl()->storage);
+    std::sort(storages_.begin(), storages_.end());
+    const auto is_borrowed = [](const core::Storage* storage) { return storage->block_bytes == 0; };
+    borrowed_ = std::any_of(storages_.begin(), storages_.end(), is_borrowed);
+  }
+  /// Whether x may change with them. Only where memory is borrowed are tensors compared one by one.
+  bool changes(const TensorImpl& x) const {
+    if (std::binary_search(storages_.begin(), storages_.end(), x.storage)) return true;
+    if (!borrowed_ && x.storage->block_bytes > 0) return false;
+    return std::any_of(list_.begin(), list_.end(), [&](const Tensor& y) { return may_overlap(x, *y.impl()); });
+  }
+
+ private:
+  std::span<const Tensor> list_;
+  std::vector<const core::Storage*> storages_;  // in order
+  bool borrowed_;                               // some of these
+};
 
 /// What becomes of one total: `target`, to which `whole` and `rows` are still to be added.
 struct Sum {
@@ -96,17 +113,16 @@ struct Sum {
 /// A tensor with x's elements that may be written to: x itself, if nobody else holds it.
 Tensor own(const Tensor& x, bool sole, Where where) {
   if (sole) return x;
-  if (has_row_slices(x)) return core::make_sliced(row_slices(x, where), x.impl()->shape, where);
+  if (std::optional<RowSlices> slices = core::slices_of(x, where))
+    return core::make_sliced(*std::move(slices), x.impl()->shape, where);
   Tensor copy = result_like(*x.impl(), where);
   backend_of(*x.impl(), where).copy(*x.impl(), *copy.impl());
   return copy;
 }
 
 /// The slices of both, or the sum of both if those would be no fewer than the tensor has rows.
-Tensor joined_slices(const Tensor& total, const Tensor& value, Where where) {
-  const RowSlices a = row_slices(total, where), b = row_slices(value, where);
+Tensor joined_slices(const RowSlices& a, const RowSlices& b, const Shape& shape, Where where) {
   RowSlices both = {concat({a.indices, b.indices}, 0, where), concat({a.values, b.values}, 0, where)};
-  const Shape& shape = total.impl()->shape;
   const bool many = both.indices.numel() >= shape[0];
   Tensor result = core::make_sliced(std::move(both), shape, where);
   if (many) core::fill_in(*result.impl(), where);
@@ -120,13 +136,13 @@ Sum prepare(const Tensor& total, const Tensor& value, Where where) {
     const bool sliced = has_row_slices(value) && !total.defined();
     return {total.defined() ? add(total, value, where) : sliced ? own(value, false, where) : value.copy(where), {}, {}};
   }
-  if (!total.defined()) return {own(value, !has_row_slices(value) && may_reuse(*value.impl()), where), {}, {}};
-  if (has_row_slices(total) && has_row_slices(value)) return {joined_slices(total, value, where), {}, {}};
-  const bool total_sole = !has_row_slices(total) && may_reuse(*total.impl());
-  const bool value_sole = !has_row_slices(value) && may_reuse(*value.impl());
-  if (has_row_slices(total)) return {own(value, value_sole, where), {}, row_slices(total, where)};
-  if (has_row_slices(value)) return {own(total, total_sole, where), {}, row_slices(value, where)};
-  return {own(total, total_sole, where), dense(value, where), {}};
+  const auto sole = [](const Tensor& x) { return !has_row_slices(x) && may_reuse(*x.impl()); };
+  if (!total.defined()) return {own(value, sole(value), where), {}, {}};
+  std::optional<RowSlices> of_total = core::slices_of(total, where), of_value = core::slices_of(value, where);
+  if (of_total && of_value) return {joined_slices(*of_total, *of_value, total.impl()->shape, where), {}, {}};
+  if (of_total) return {own(value, sole(value), where), {}, *std::move(of_total)};
+  if (of_value) return {own(total, sole(total), where), {}, *std::move(of_value)};
+  return {own(total, sole(total), where), dense(value, where), {}};
 }
 
 void scale_replay(Replay& r) {
@@ -198,13 +214,12 @@ void blend_each(std::span<const Tensor> averages, std::span<const Tensor> values
     autograd::check_written(op, i, averages[i], where);
     core::defined(op, values[i], where);
   }
-  const std::vector<const core::Storage*> changing = autograd::storages_of(averages);
+  const autograd::Written written(averages);
   std::vector<Tensor> packed;
   packed.reserve(values.size());
-  for (const Tensor& value : values) {
-    const bool changes = std::binary_search(changing.begin(), changing.end(), value.impl()->storage);
-    packed.push_back(changes ? autograd::own(value, false, where) : autograd::dense(value, where));
-  }
+  for (const Tensor& value : values)
+    packed.push_back(written.changes(*value.impl()) ? autograd::own(value, false, where)
+                                                    : autograd::dense(value, where));
   for (std::size_t i = 0; i < averages.size(); ++i) {
     TensorImpl& average = *averages[i].impl();
     const core::Backend& backend = autograd::backend_of(average, where);
@@ -222,7 +237,7 @@ void exchange_each(std::span<const Tensor> a, std::span<const Tensor> b, Where w
     autograd::check_pair(op, i, a[i], b[i], where);
     autograd::check_written(op, i, a[i], where);
     autograd::check_written(op, i, b[i], where);
-    if (a[i].shares_storage(b[i]))
+    if (autograd::may_overlap(*a[i].impl(), *b[i].impl()))
       base::fail<Error>(where, op, ": tensor ", i, " shares its elements in both lists; they must be apart.");
   }
   for (std::size_t i = 0; i < a.size(); ++i) {

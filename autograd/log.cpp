@@ -76,7 +76,10 @@ std::byte* Arena::take(std::size_t bytes, Where where) {
 }
 
 void Entry::drop_saved() noexcept {
-  for (std::uint32_t i = 0; i < saved; ++i) saved_values()[i].tensor = Tensor();
+  // What a value owns may record when it goes, and end tapes: then entries move, but their payloads stay.
+  Saved* const values = saved_values();
+  for (std::uint32_t i = 0, count = saved; i < count; ++i)
+    if (values[i].tensor.defined()) values[i].tensor = Tensor();
 }
 
 // --- Log ---
@@ -84,8 +87,7 @@ void Entry::drop_saved() noexcept {
 Log::Log() : next_serial_(new_block_of_serials()) {}
 
 Log::~Log() {
-  for (Entry& entry : entries)
-    for (std::uint32_t i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
+  for (Entry& entry : entries) entry.drop_saved();
   for (const Slot& slot : slots)
     if (slot.leaf != nullptr) core::release(slot.leaf);
   delete spare_work;
@@ -337,6 +339,7 @@ void Log::refresh_recording() noexcept {
 
 void Log::forget(TapeState& tape) noexcept {
   const std::vector<GradientHook> gone = std::exchange(tape.hooks, {});
+  ++emptying_;
   for (std::size_t i = entries.size(); i-- > tape.first_entry;) {
     Entry& entry = entries[i];
     if ((entry.tapes & tape.bit) == 0) continue;
@@ -350,27 +353,34 @@ void Log::forget(TapeState& tape) noexcept {
     slots[i].tapes &= ~tape.bit;
     slots[i].severed &= ~tape.bit;
   }
-  pop_dead_tail();
+  if (emptying_ == 1) pop_dead_tail();  // else somebody farther up is at these entries
+  --emptying_;
   tape.first_entry = entries.size();
   tape.first_slot = slots.size();
 }
 
 void Log::pop_entry() noexcept {
-  Entry& entry = entries.back();
-  for (std::uint32_t i = 0; i < entry.saved; ++i) entry.saved_values()[i].~Saved();
-  arena_.rewind(entry.before);
+  const std::size_t count = entries.size();
+  entries.back().drop_saved();
+  if (entries.size() != count) return;  // what went recorded something, which goes first
+  arena_.rewind(entries.back().before);
   entries.pop_back();
+}
+
+void Log::pop_empty_runs() noexcept {
+  while (!runs_.empty() && runs_.back().first_slot >= slots.size()) runs_.pop_back();
 }
 
 void Log::pop_slots(std::size_t keep) noexcept {
   while (slots.size() > keep) {
-    if (TensorImpl* leaf = slots.back().leaf; leaf != nullptr) {
-      foreign_.erase(leaf);
-      core::release(leaf);
-    }
+    TensorImpl* const leaf = slots.back().leaf;
     slots.pop_back();
+    if (leaf == nullptr) continue;
+    foreign_.erase(leaf);
+    pop_empty_runs();
+    core::release(leaf);  // last: its memory may be the user's, who is told
   }
-  while (!runs_.empty() && runs_.back().first_slot >= slots.size()) runs_.pop_back();
+  pop_empty_runs();
   for (TapeState* tape : tapes_) {
     if (tape == nullptr) continue;
     tape->first_entry = std::min(tape->first_entry, entries.size());
@@ -388,34 +398,49 @@ void Log::pop_dead_tail() noexcept {
 }
 
 void Log::rewind(std::size_t entry_count, std::size_t slot_count) noexcept {
+  ++emptying_;
   while (entries.size() > entry_count) pop_entry();
   pop_slots(
       std::max(slot_count, entries.empty() ? 0 : entries.back().first_output + std::size_t{entries.back().outputs}));
+  --emptying_;
   const auto gone = [this](const GradientHook& hook) { return hook.slot >= slots.size(); };
-  for (TapeState* tape : tapes_)
-    if (tape != nullptr) std::erase_if(tape->hooks, gone);
+  for (TapeState* tape : tapes_) {
+    if (tape == nullptr) continue;
+    const Held held(*tape);  // a hook may own it
+    std::erase_if(tape->hooks, gone);
+  }
 }
 
 void Log::close(TapeState& tape) noexcept {
+  tape.spent = true;  // first: functions that it owns may run operations when they go
+  if (this_threads_log == this) refresh_recording();
   forget(tape);
   tapes_[std::countr_zero(tape.bit)] = nullptr;
   watching_parameters_ &= ~tape.bit;
-  refresh_recording();
+}
+
+void Log::end_here(TapeState* tape) noexcept {
+  if (tape->held > 0) {
+    tape->ended = true;
+    return;
+  }
+  close(*tape);
+  dispose(tape);
+  release();
 }
 
 void Log::end_from_elsewhere(TapeState* tape) noexcept {
   {
     const std::lock_guard lock(orphan_mutex_);
-    if (!thread_ended_) {
-      tape->next_orphan = orphans_;
-      orphans_ = tape;
-      attention_.store(true, std::memory_order_relaxed);
-      return;
-    }
-    forget(*tape);  // nobody else uses this log any more
-    tapes_[std::countr_zero(tape->bit)] = nullptr;
+    tape->next_orphan = orphans_;
+    orphans_ = tape;
+    attention_.store(true, std::memory_order_relaxed);
+    if (!thread_ended_ || burying_) return;  // its own thread sees to it, or who buries for that
+    burying_ = true;
   }
-  dispose(tape);
+  retain();  // until its last tape is gone
+  do bury_orphans();
+  while (!is_over(burying_, false));
   release();
 }
 
@@ -426,19 +451,20 @@ void Log::bury_orphans() noexcept {
     tape = std::exchange(orphans_, nullptr);
     attention_.store(probe_ != nullptr, std::memory_order_relaxed);
   }
-  while (tape != nullptr) {
-    TapeState* next = tape->next_orphan;
-    close(*tape);
-    dispose(tape);
-    release();
-    tape = next;
-  }
+  while (tape != nullptr) end_here(std::exchange(tape, tape->next_orphan));
+}
+
+/// If there is no orphan left, the flag gets its value, before another can come.
+bool Log::is_over(bool& flag, bool value) noexcept {
+  const std::lock_guard lock(orphan_mutex_);
+  if (orphans_ != nullptr) return false;
+  flag = value;
+  return true;
 }
 
 void Log::end_thread() noexcept {
-  bury_orphans();
-  const std::lock_guard lock(orphan_mutex_);
-  thread_ended_ = true;
+  do bury_orphans();
+  while (!is_over(thread_ended_, true));
 }
 
 void dispose(TapeState* tape) noexcept {

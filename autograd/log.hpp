@@ -120,9 +120,12 @@ class Log {
   std::size_t first_from(std::uint32_t slot) const noexcept;
 
   void open(TapeState& tape, Where where);
-  /// Takes a tape's bit off everything; frees what nobody needs any more.
+  /// Takes a tape's bit off everything; frees what nobody needs any more. That may run code of the user's, and end
+  /// other tapes.
   void forget(TapeState& tape) noexcept;
   void close(TapeState& tape) noexcept;
+  /// Closes and deletes a tape, or leaves that to the replay that it is in.
+  void end_here(TapeState* tape) noexcept;
   void refresh_recording() noexcept;
   /// Ends tapes that were destroyed on other threads.
   void bury_orphans() noexcept;
@@ -163,6 +166,8 @@ class Log {
   void pop_dead_tail() noexcept;
   void pop_entry() noexcept;
   void pop_slots(std::size_t keep) noexcept;
+  void pop_empty_runs() noexcept;
+  bool is_over(bool& flag, bool value) noexcept;
 
   Arena arena_;
   std::vector<Run> runs_;
@@ -171,12 +176,14 @@ class Log {
   TapeState* tapes_[kMostTapes] = {};
   TapeBits watching_parameters_ = 0;
   std::uint64_t next_serial_;
+  int emptying_ = 0;  // functions that are just taking things off, one called by what another let go; the first pops
   std::atomic<int> references_{1};
   std::mutex orphan_mutex_;
   std::atomic<bool> attention_{false};  // there are orphans or a probe: the next operation looks
   Probe* probe_ = nullptr;
   TapeState* orphans_ = nullptr;
   bool thread_ended_ = false;
+  bool burying_ = false;  // after that, a thread that ends what others bring, one tape after the other
 };
 
 /// Deletes a closed tape, or leaves that to the Pause that still holds it.

@@ -1,6 +1,7 @@
 // Writing to elements that index tensors choose: copies with those elements replaced or changed, and in place.
 #include <capstan/ops/index.hpp>
 
+#include "autograd/overlap.hpp"
 #include "autograd/places.hpp"
 
 namespace capstan {
@@ -252,13 +253,13 @@ void put_by_tensors(const Tensor& target, std::span<const Index> indices, const 
   const core::IndexPlan plan = core::plan_index(op, impl.shape, impl.strides, indices, where);
   ReadyIndices ready = make_ready(op, impl, plan, true, where);
   for (int i = 0; i < plan.count; ++i)  // what is read must not change while it is
-    if (ready.list[i].impl()->storage == impl.storage)
+    if (may_overlap(*ready.list[i].impl(), impl))
       ready.list[i] = fresh_copy(ready.list[i], ready.list[i].dtype(), where);
   const Selection chosen = choose(op, plan, ready, impl, impl.strides, where);
   require_broadcast(op, value.impl()->shape, chosen.places.result, where);
   check_in_place(op, target, &value, where);
   Tensor from = converted(value, accumulate && is_half(impl.dtype) ? DType::float32 : impl.dtype, where);
-  if (from.impl()->storage == impl.storage) from = fresh_copy(from, impl.dtype, where);
+  if (may_overlap(*from.impl(), impl)) from = fresh_copy(from, impl.dtype, where);
   const core::Backend& backend = backend_of(impl, where);
   if (!accumulate) {
     combine_into(Combine::set, impl, from, chosen, where);

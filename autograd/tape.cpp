@@ -28,15 +28,8 @@ TapeState& autograd::usable(const char* op, TapeState* state, Where where) {
 void autograd::end_tape(TapeState* state) noexcept {
   if (state == nullptr) return;
   Log* log = state->log;
-  if (Log::of_this_thread_if_any() != log) {
-    log->end_from_elsewhere(state);
-  } else if (state->held > 0) {
-    state->ended = true;
-  } else {
-    log->close(*state);
-    dispose(state);
-    log->release();
-  }
+  if (Log::of_this_thread_if_any() != log) log->end_from_elsewhere(state);
+  else log->end_here(state);
 }
 
 GradientTape::GradientTape(TapeOptions options, Where where) {
@@ -155,6 +148,8 @@ void GradientTape::reset(Where where) {
   TapeState& tape = usable("GradientTape::reset", state_, where);
   if (tape.held > 0)
     base::fail<TapeError>(where, "GradientTape::reset: the tape is being replayed; reset it behind the gradient.");
+  tape.spent = true;  // for as long as functions that it owned may run operations
+  autograd::recording &= ~tape.bit;
   tape.log->forget(tape);
   tape.spent = false;
   tape.log->refresh_recording();
@@ -253,13 +248,15 @@ std::ostream& operator<<(std::ostream& out, const GradientTape& tape) {
 
 NoGrad::NoGrad() {
   Log& log = Log::of_this_thread();
+  log_ = &log;
   ++log.no_grad;
   log.refresh_recording();
 }
 NoGrad::~NoGrad() {
-  Log& log = *Log::of_this_thread_if_any();
-  --log.no_grad;
-  log.refresh_recording();
+  Log* log = Log::of_this_thread_if_any();
+  if (log == nullptr || log != log_) return;  // a static one outlives its thread's log
+  --log->no_grad;
+  log->refresh_recording();
 }
 
 Tensor stop_gradient(const Tensor& x, Where where) {

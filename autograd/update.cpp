@@ -2,6 +2,7 @@
 #include <capstan/sparse.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 
 #include "autograd/lists.hpp"
@@ -87,8 +88,11 @@ Ready make_ready(const ParameterUpdate& update, bool changes, Where where) {
   const Tensor& gradient = update.gradient;
   // to find each row once takes the host; a GPU would rather add zeros
   const bool rows = update.lazy || gradient.impl()->device().kind == DeviceKind::cpu;
-  if (has_row_slices(gradient) && rows) return {{}, coalesce(row_slices(gradient, where), where)};
-  if (has_row_slices(gradient)) return {autograd::values_once(gradient, where), {}};
+  if (rows) {
+    if (const std::optional<RowSlices> slices = core::slices_of(gradient, where)) return {{}, coalesce(*slices, where)};
+  } else if (has_row_slices(gradient)) {
+    return {autograd::values_once(gradient, where), {}};
+  }
   if (changes) return {autograd::fresh_copy(gradient, gradient.impl()->dtype, where), {}};
   return {autograd::dense(gradient, where), {}};
 }

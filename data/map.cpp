@@ -5,24 +5,31 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "data/fail.hpp"
 #include "data/stage.hpp"
+#include "lib/base/signals.hpp"
 
 namespace capstan::data::detail {
 namespace {
 
 class Mapped : public Stage {
  public:
-  Mapped(StageRef from, Function function, const MapOptions& options)
-      : Stage({std::move(from)}), function_(std::move(function)), workers_(options.workers), seed_(drawn_seed()) {}
+  Mapped(StageRef from, Function function, const MapOptions& options, Where where)
+      : Stage({std::move(from)}),
+        function_(std::move(function)),
+        workers_(options.workers),
+        seed_(drawn_seed()),
+        where_(where) {}
   std::unique_ptr<Cursor> open(const Pass& pass) const override;
   std::int64_t size() const override { return before().size(); }
   std::string name() const override { return "map"; }
   const std::uint64_t* seed() const noexcept override { return &seed_; }
 
   int workers() const noexcept { return workers_; }
+  Where place() const noexcept { return where_; }
   Item call(Item&& item, const Pass& pass, std::uint64_t seed, std::int64_t element) const {
     const ElementRng rng(seed, pass, element);
     try {
@@ -34,6 +41,7 @@ class Mapped : public Stage {
   Function function_;
   int workers_;
   std::uint64_t seed_;
+  Where where_;
 };
 
 /// Both kinds of cursor have the same state: elements given, how many of them came behind the place in the pipeline
@@ -138,8 +146,12 @@ class MapOnWorkers : public Cursor {
     pulled_ = given_;
     const Device device = default_device();
     try {
+      const base::NoSignals none;
       for (int i = 0; i < stage_.workers(); ++i) threads_.emplace_back([this, device] { work(device); });
-    } catch (...) {  // the system has no more threads: go on with those there are
+    } catch (const std::system_error& error) {  // the system has no more threads: go on with those there are
+      if (threads_.empty())
+        fail<BackendError>(stage_.place(), "map: no thread can be started: ", error.what(), "; one must be possible.");
+    } catch (...) {  // or no memory for them
       if (threads_.empty()) throw;
     }
   }
@@ -249,7 +261,7 @@ std::unique_ptr<Cursor> Mapped::open(const Pass& pass) const {
 
 StageRef mapped(StageRef from, Function function, MapOptions options, Where where) {
   if (options.workers < 0) fail<Error>(where, "map: workers is ", options.workers, "; it must be 0 or more.");
-  return make_stage<Mapped>(std::move(from), std::move(function), options);
+  return make_stage<Mapped>(std::move(from), std::move(function), options, where);
 }
 
 }  // namespace capstan::data::detail

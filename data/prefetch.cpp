@@ -4,12 +4,14 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include <capstan/stream.hpp>
 
 #include "data/fail.hpp"
 #include "data/stage.hpp"
+#include "lib/base/signals.hpp"
 
 namespace capstan::data::detail {
 namespace {
@@ -68,7 +70,13 @@ class Prefetched : public Stage {
     };
     void start() {
       from_->save(after_);
-      thread_ = std::thread([this, device = default_device()] { work(device); });
+      try {
+        const base::NoSignals none;
+        thread_ = std::thread([this, device = default_device()] { work(device); });
+      } catch (const std::system_error& error) {
+        fail<BackendError>(stage_.where_, "prefetch: no thread can be started: ", error.what(),
+                           "; one more must be possible.");
+      }
     }
     void work(Device device) {
       std::exception_ptr error;

@@ -18,6 +18,7 @@
 #include "io/crc32c.hpp"
 #include "io/event_wire.hpp"
 #include "io/io_error.hpp"
+#include "lib/base/signals.hpp"
 #include "lib/base/text.hpp"
 
 namespace capstan::io {
@@ -118,6 +119,7 @@ EventOutput::EventOutput(const char* op, const std::string& folder, const EventO
   buffer_.reserve(room);
   pending_.reserve(room);
   try {
+    const base::NoSignals no_signals;
     thread_ = std::thread([this] { work(); });
   } catch (const std::system_error& error) {
     unlink(path_.c_str());

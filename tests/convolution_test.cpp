@@ -271,6 +271,20 @@ TEST_CASE("minimal filtering rounds no worse than one and a half times the plain
   }
 }
 
+TEST_CASE("a stride may be far larger than the kernel and the input", "[convolution]") {
+  const Tensor x = ones({1, 64, 1000}), w = ones({64, 64, 3});
+  GradientTape tape;
+  tape.watch({x, w});
+  const Tensor y = conv1d(x, w, {}, {.stride = 1'000'000'000});
+  CHECK(same(y, full({1, 64, 1}, 192)));
+  const auto [dx, dw] = tape.gradient(y, x, w);
+  CHECK(same(dw, ones({64, 64, 3})));
+  CHECK(same(dx, where(arange(1000) < 3, full({1, 64, 1000}, 64), 0)));
+  const Tensor ramp = reshape(arange(50.0), {1, 1, 50});
+  CHECK(
+      same(conv1d(ramp, ones({2, 1, 3}), {}, {.stride = 40}), reshape(Tensor{3.0f, 123.0f, 3.0f, 123.0f}, {1, 2, 2})));
+}
+
 TEST_CASE("a convolution gives the same bits for any number of threads", "[convolution][threads]") {
   const Tensor x = random_in(-1, 1, {6, 20, 30, 31}, DType::float32, 1),
                w = random_in(-1, 1, {40, 20, 3, 3}, DType::float32, 2);

@@ -163,6 +163,10 @@ TEST_CASE("a network that is frozen cannot write on the host what would not be r
     plan->run();
     return x + plan->outputs()[0];
   };
+  const auto slice = [rows = zeros({2}, {.dtype = DType::int64})](const Tensor& x) {
+    return from_row_slices({rows, x}, {10, 3}) * 2;
+  };
+  CHECK(message_of<Error>([&] { freeze(slice, {{2, 3}}); }).find("from_row_slices: a plan cannot repeat") == 0);
   CHECK(message_of<Error>([&] { freeze(write, {{3}}); }).find("mutable_data: a network that is frozen") == 0);
   CHECK(message_of<Error>([&] { freeze(borrow, {{3}}); }).find("from_memory: a plan cannot keep") == 0);
   CHECK(message_of<Error>([&] { freeze(run, {{3}}); }).find("Plan::run: a network that is frozen") == 0);

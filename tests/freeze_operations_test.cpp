@@ -272,6 +272,23 @@ TEST_CASE("plans of looking up and writing by indices give the same bits", "[fre
   });
 }
 
+TEST_CASE("plans keep as much of borrowed memory as the tensor has, where positions write beside it",
+          "[freeze][host]") {
+  std::vector<float> memory(500 * 8, 1.0f);
+  const Tensor to = zeros({8, 8}, {.dtype = DType::int64});
+  const Tensor borrowed = from_memory(memory.data(), {500, 8}), own = borrowed.copy();
+  const auto bytes_of = [](auto net, const Shape& shape, const Tensor& table) {
+    auto plan = freeze([&](const Tensor& x) { return net(x, table); }, {{shape}});
+    return plan.bytes();
+  };
+  const auto written = [&](const Tensor& x, const Tensor& table) { return scatter(table, to, x, 0); };
+  const auto added = [&](const Tensor& x, const Tensor& table) {
+    return segment_sum(table, cast(x, DType::int64), 500);
+  };
+  CHECK(bytes_of(written, {8, 8}, borrowed) == bytes_of(written, {8, 8}, own));
+  CHECK(bytes_of(added, {500}, borrowed) == bytes_of(added, {500}, own));
+}
+
 TEST_CASE("plans of resampling give the same bits", "[freeze][host]") {
   const Tensor grid = random_in(-1, 1, {2, 5, 6, 2}, DType::float32, 5);
   const auto larger = [](const Tensor& x) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <thread>
 
 using namespace capstan;
 using namespace tests;
@@ -173,6 +174,23 @@ TEST_CASE("a hook may ask the tape again, and may end it", "[tape][hooks]") {
   CHECK(number(as_it_was.gradient(y, x)) == 4 * 27);
   CHECK_FALSE(tape.has_value());
   GradientTape later;  // the thread's log is as good as before
+  later.watch(x);
+  CHECK(number(later.gradient(x * x, x)) == 6);
+}
+
+TEST_CASE("a hook may have another thread end the tape", "[tape][hooks][threads]") {
+  const Tensor x(3.0);
+  auto tape = std::make_unique<GradientTape>();
+  tape->watch(x);
+  const Tensor h = x * x, y = h * h;
+  tape->on_gradient(h, [&](const Tensor&) {
+    std::thread([&] { tape.reset(); }).join();
+    const GradientTape other;  // one that begins sees to those that other threads ended
+  });
+  GradientTape& as_it_was = *tape;
+  CHECK(number(as_it_was.gradient(y, x)) == 4 * 27);
+  CHECK_FALSE(static_cast<bool>(tape));
+  GradientTape later;
   later.watch(x);
   CHECK(number(later.gradient(x * x, x)) == 6);
 }

@@ -1,6 +1,7 @@
 // The allocator: steady training, limits and recovery, caches, peaks, threads.
 #include "tests/support.hpp"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -327,3 +328,42 @@ TEST_CASE("row slices give all their memory back, read or not", "[memory][sparse
   }
   CHECK(memory::stats().in_use == before);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own locks may be held at a fork
+namespace {
+
+/// In a forked child: every way to the shared cache, and a thread in the place of one that is no more.
+bool can_allocate() {
+  alarm(60);  // instead of waiting for ever for a lock
+  const std::int64_t before = memory::stats().in_use;
+  for (int i = 0; i < 100; ++i) zeros({20000});
+  std::thread([] {
+    for (int i = 0; i < 100; ++i) zeros({i});
+  }).join();
+  memory::release_cache();
+  const memory::Stats now = memory::stats();
+  return now.in_use == before && now.cached >= 0;
+}
+
+}  // namespace
+
+TEST_CASE("a forked child allocates, whatever other threads were at", "[memory][threads][host]") {
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> workers;
+  for (int i = 0; i < 3; ++i)
+    workers.emplace_back([&is_over] {
+      while (!is_over)
+        for (const std::int64_t count : {10, 20000}) zeros({count});  // the second always from the shared cache
+    });
+  int failed = 0;
+  for (int round = 0; round < 50; ++round) {
+    const pid_t child = fork();
+    if (child == 0) _exit(can_allocate() ? 0 : 1);
+    int status = -1;
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0) ++failed;
+  }
+  is_over = true;
+  for (std::thread& worker : workers) worker.join();
+  CHECK(failed == 0);
+}
+#endif

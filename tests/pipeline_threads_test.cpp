@@ -1,9 +1,13 @@
 // No thread outlives its loop, however that ends. What threads do: pipeline_workers_test.cpp.
+#include <pthread.h>
+
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -205,3 +209,49 @@ TEST_CASE("an iterator is at its end behind an error, and its threads are gone",
   CHECK((at == failing.end()));
   CHECK(are_gone(before));
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which lay out stacks, too
+namespace {
+
+/// While one lives no thread can be started: each is to have a stack larger than memory can be.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    is_on_ = pthread_getattr_default_np(&before_) == 0 && pthread_attr_setstacksize(&huge, std::size_t{1} << 62) == 0 &&
+             pthread_setattr_default_np(&huge) == 0;
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+  bool is_on() const noexcept { return is_on_; }
+
+ private:
+  pthread_attr_t before_{};
+  bool is_on_ = false;
+};
+
+void check_without_threads(const std::string& stage, data::Pipeline<std::int64_t> pipeline) {
+  INFO(stage);
+  {
+    const NoThreads none;
+    REQUIRE(none.is_on());
+    const std::string what = message_of<BackendError>([&] { elements_of(pipeline); });
+    CHECK(what.starts_with(stage + ": no thread can be started: "));
+    CHECK(split_message(what).file == "pipeline_threads_test.cpp");
+  }
+  CHECK(elements_of(pipeline) == elements_of(data::range(5)));
+}
+
+}  // namespace
+
+TEST_CASE("where no thread can be had a loop says so, and the next one has all elements", "[data][pipeline][host]") {
+  check_without_threads("map", data::range(5) | data::map(itself, {.workers = 2}));
+  check_without_threads("prefetch", data::range(5) | data::prefetch(2));
+}
+#endif

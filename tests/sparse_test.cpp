@@ -1,6 +1,9 @@
 // Gradients held as row slices: made by lookups, read by optimizers, whole for everybody else.
 #include "tests/support.hpp"
 
+#include <atomic>
+#include <functional>
+#include <latch>
 #include <thread>
 
 #include <capstan/capstan.hpp>
@@ -207,6 +210,36 @@ TEST_CASE("threads that read one sliced tensor at once all see it whole", "[spar
   for (std::size_t i = 0; i < sums.size(); ++i) threads.emplace_back([&, i] { sums[i] = sum(g).item<double>(); });
   for (std::thread& thread : threads) thread.join();
   for (const double s : sums) CHECK(s == Approx(expected));
+}
+
+TEST_CASE("a sliced tensor may be read whole while other threads take its rows", "[sparse][threads]") {
+  std::atomic<int> failures{0};
+  for (int round = 0; round < 200; ++round) {
+    const Tensor g = from_row_slices({arange(4), ones({4, 3})}, {40, 3}), p = zeros({40, 3});
+    std::vector<Tensor> totals = {ones({40, 3})};
+    double whole = 0;
+    std::latch start(3);
+    const auto run = [&](const std::function<void()>& work) {
+      start.arrive_and_wait();
+      try {
+        work();
+      } catch (const Error&) { ++failures; }
+    };
+    std::thread stepping([&] {
+      run([&] {
+        optim::Sgd sgd({p}, {.learning_rate = 1});
+        sgd.apply(std::vector<Tensor>{g});
+      });
+    });
+    std::thread adding([&] { run([&] { add_each(totals, std::vector<Tensor>{g}); }); });
+    run([&] { whole = number(sum(g)); });
+    stepping.join();
+    adding.join();
+    CHECK(whole == 4 * 3);
+    CHECK(number(sum(p)) == -4 * 3);
+    CHECK(number(sum(totals[0])) == 40 * 3 + 4 * 3);
+  }
+  CHECK(failures == 0);
 }
 
 TEST_CASE("row slices that do not fit are refused", "[sparse][errors]") {

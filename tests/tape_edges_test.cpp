@@ -237,6 +237,22 @@ TEST_CASE("layers inside Sequential and cells inside unroll are named by the cal
   CHECK(text.str().find("tape_edges_test.cpp") != std::string::npos);
 }
 
+TEST_CASE("what is read in borrowed memory does not change while the same memory is written", "[tensor][host]") {
+  float few[] = {1, 2, 3, 4};
+  Tensor target = from_memory(few, {4});
+  const Tensor places = {1, 2, 3};
+  target.index_put({places}, from_memory(few, {3}));
+  CHECK(same(target, {1.0f, 1.0f, 2.0f, 3.0f}));
+
+  std::vector<double> numbers(1000);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
+  const std::vector<Tensor> averages = {from_memory(numbers.data() + 1, {999})};
+  const std::vector<Tensor> values = {from_memory(numbers.data(), {999})};
+  blend_each(averages, values, 0.5);
+  for (std::size_t i = 1; i < numbers.size(); ++i) CHECK(numbers[i] == static_cast<double>(i) - 0.5);
+  CHECK_THROWS_AS(exchange_each(averages, values), Error);
+}
+
 TEST_CASE("arange counts exactly at the ends of its type", "[create]") {
   CHECK(arange(9007199254740993, 9007199254740996).numel() == 3);
   CHECK(arange(INT64_MAX - 2, INT64_MAX).numel() == 2);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -30,6 +31,14 @@ void use_a_tape(const Tensor& x) {
   GradientTape tape;
   tape.watch(x);
   CHECK(same(tape.gradient(x * x, x), x + x));
+}
+
+/// 2 * x, by a function with a gradient of its own that alone owns a tape.
+Tensor doubled_by_owner(const Tensor& x) {
+  const auto owned = std::make_shared<GradientTape>();
+  return custom_gradient(
+      x, [](const Tensor& t) { return t * 2; },
+      [owned](const Tensor& g, const Tensor&, const Tensor&) { return g * 2; });
 }
 
 /// Fifty steps of gradient descent on a small network; the parameters in the end.
@@ -189,6 +198,48 @@ TEST_CASE("a tape gives its memory back when it ends, spent or not", "[tape]") {
   }
 }
 
+TEST_CASE("a tape may own other tapes, which end with it", "[tape]") {
+  const Tensor x = ones({3});
+  use_a_tape(x);
+  const std::int64_t before = memory::stats().in_use;
+  for (int round = 0; round < 12; ++round) {
+    Tensor y;
+    {
+      GradientTape tape{{.persistent = round % 2 == 1}};
+      tape.watch(x);
+      y = doubled_by_owner(doubled_by_owner(x));
+      if (round % 3 == 1) CHECK(same(tape.gradient(y, x), ones({3}) * 4));
+      if (round % 3 == 2) tape.reset();
+    }
+    CHECK(same(x, ones({3})));  // nobody let go of them twice
+    CHECK(same(y, ones({3}) * 4));
+    y = Tensor();
+    CHECK(memory::stats().in_use == before);
+  }
+}
+
+TEST_CASE("a function that a tape owns may compute when it goes, and other tapes hear that", "[tape]") {
+  const Tensor x(3.0), t(5.0);
+  GradientTape other;
+  other.watch(t);
+  Tensor last;
+  const auto compute = [&](void*) {
+    for (int i = 0; i < 1000; ++i) last = t * x;  // many: the log has to grow
+  };
+  for (const bool ask : {false, true}) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = custom_gradient(
+        x, [](const Tensor& a) { return a * 2; },
+        [end = std::shared_ptr<void>(nullptr, compute)](const Tensor& g, const Tensor&, const Tensor&) {
+          return g * 2;
+        });
+    if (ask) CHECK(number(tape.gradient(y, x)) == 2);
+  }
+  CHECK(other.size() == 2000);
+  CHECK(number(other.gradient(last, t)) == 3);
+}
+
 TEST_CASE("an operation that throws leaves the tape as it was", "[tape][errors]") {
   const Tensor x = {1.0, 2.0}, longer = {1.0, 2.0, 3.0};
   GradientTape tape;
@@ -227,6 +278,54 @@ TEST_CASE("a tape may be destroyed on another thread", "[tape][threads]") {
   }
   use_a_tape(x);  // the thread uses a tape again, and lets go of the other's memory
   CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("a tape of a thread that is over may own other tapes of that thread", "[tape][threads]") {
+  const Tensor x = ones({1000});
+  use_a_tape(x);
+  const std::int64_t before = memory::stats().in_use;
+  std::unique_ptr<GradientTape> tape;
+  std::thread([&] {
+    tape = std::make_unique<GradientTape>();
+    tape->watch(x);
+    const Tensor y = doubled_by_owner(x);
+    tape->on_gradient(y, [owned = std::make_shared<GradientTape>()](const Tensor&) {});
+  }).join();
+  tape.reset();
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("a tape that is destroyed while its thread ends is not lost", "[tape][threads]") {
+  const Tensor x = ones({1000});
+  use_a_tape(x);
+  const std::int64_t before = memory::stats().in_use;
+  for (int round = 0; round < 200; ++round) {
+    std::promise<std::unique_ptr<GradientTape>> made;
+    std::thread maker([&] {
+      auto tape = std::make_unique<GradientTape>();
+      tape->watch(x);
+      const Tensor y = exp(x);
+      made.set_value(std::move(tape));
+    });
+    made.get_future().get().reset();
+    maker.join();
+  }
+  CHECK(memory::stats().in_use == before);
+}
+
+TEST_CASE("a NoGrad that is destroyed on another thread changes nothing there", "[tape][threads]") {
+  const Tensor x(3.0);
+  std::unique_ptr<NoGrad> off;
+  const auto make = [&] { off = std::make_unique<NoGrad>(); };
+  std::thread(make).join();
+  std::thread([&] { off.reset(); }).join();  // a thread without a tape
+  std::thread(make).join();
+  use_a_tape(x);
+  off.reset();  // one with tapes
+  use_a_tape(x);
+  const NoGrad own;
+  GradientTape tape;
+  CHECK_FALSE(tape.recording());
 }
 
 TEST_CASE("two threads train two models as each would alone", "[tape][threads]") {

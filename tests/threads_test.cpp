@@ -1,8 +1,19 @@
 // Results do not depend on the number of threads, bit for bit; and threads of the user's own do not disturb each other.
 #include "tests/support.hpp"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <functional>
+#include <string_view>
 #include <thread>
+
+#include "lib/base/processor.hpp"
 
 using namespace capstan;
 using namespace tests;
@@ -262,3 +273,80 @@ TEST_CASE("one tensor may be read from many threads", "[threads]") {
   for (std::thread& worker : workers) worker.join();
   CHECK(right == std::vector<int>{50, 50, 50, 50});
 }
+
+TEST_CASE("the time of processors that control groups allow is rounded up, and what is no limit is none",
+          "[threads][host]") {
+  const auto processors = [](std::string_view text) { return base::processors_of_quota(text); };
+  CHECK(processors("200000 100000") == 2);
+  CHECK(processors("150000 100000") == 2);
+  CHECK(processors("100000 100000") == 1);
+  CHECK(processors("1000 100000") == 1);
+  CHECK(processors("100001 100000") == 2);
+  CHECK(processors("9223372036854775807 1") == INT32_MAX);
+  for (const char* none :
+       {"max 100000", "-1 100000", "0 100000", "200000 0", "200000 -1", "", " ", "200000", "200000 ", " 200000 100000",
+        "200000 100000x", "200000\n100000", "99999999999999999999 100000", "no quota"}) {
+    INFO(none);
+    CHECK(processors(none) == 0);
+  }
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which cannot start a thread behind a fork
+namespace {
+
+/// What waitpid says of a child that calls `run`, which must end it, within a minute.
+int status_of_child(void (*run)()) {
+  std::fflush(nullptr);  // or the child would write it once more
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    run();
+    _exit(99);
+  }
+  int status = -1;
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return status;
+}
+
+/// While another thread is inside of loops.
+void exit_beside_loops() {
+  static std::atomic<bool> begun{false};
+  set_threads(3);
+  std::thread([] {
+    const Tensor x = ones({1 << 20});
+    while (true) begun = number(sum(x)) > 0;
+  }).detach();
+  while (!begun) std::this_thread::yield();
+  std::exit(0);
+}
+
+/// Exits with 0 if a signal that was sent to the process waits for this thread, which alone blocks it by itself.
+void wait_for_signal() {
+  set_threads(4);
+  number(sum(ones({1 << 20})));
+  auto numbers = data::generate([](std::int64_t x) { return x; }) |
+                 data::map([](std::int64_t x) { return x + 1; }, {.workers = 2}) | data::prefetch(2);
+  const auto at = numbers.begin();
+  sigset_t user;
+  sigemptyset(&user);
+  sigaddset(&user, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &user, nullptr);  // only now: threads that are started begin with this one's mask
+  kill(getpid(), SIGUSR1);                     // ends a process one of whose threads does not block it
+  const timespec long_enough{10, 0};
+  _exit(sigtimedwait(&user, nullptr, &long_enough) == SIGUSR1 ? 0 : 1);
+}
+
+}  // namespace
+
+TEST_CASE("a process may exit while another thread is inside of a loop", "[threads][host]") {
+  for (int round = 0; round < 20; ++round) {
+    INFO("round " << round);
+    CHECK(status_of_child(&exit_beside_loops) == 0);
+  }
+}
+
+TEST_CASE("no thread of the library takes a signal that is sent to the process", "[threads][data][host]") {
+  CHECK(status_of_child(&wait_for_signal) == 0);
+}
+#endif

@@ -16,7 +16,7 @@ struct RowSlices {
   Tensor values;   ///< [n, ...]: the tensor's type, its axes behind the first
 };
 
-/// Whether a tensor is held as row slices just now.
+/// Whether a tensor is held as row slices just now: it is not any more when another thread has read it whole.
 bool has_row_slices(const Tensor& x) noexcept;
 /// The slices of a tensor held so, the indices a copy. Throws Error if it is not.
 RowSlices row_slices(const Tensor& x, Where where = Where::current());
@@ -25,7 +25,7 @@ RowSlices row_slices(const Tensor& x, Where where = Where::current());
 RowSlices coalesce(const RowSlices& slices, Where where = Where::current());
 /// A tensor of that shape held as slices. Not recorded.
 /// Throws ShapeError  values are not [n, shape[1], ...]    DTypeError  indices are not int64, or values bool
-///        IndexError  an index is out of range
+///        IndexError  an index is out of range    Error  while a plan is made
 Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where = Where::current());
 
 }  // namespace capstan

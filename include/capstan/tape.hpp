@@ -229,13 +229,17 @@ class GradientTape {
   struct TapeState* state_ = nullptr;  // owned; hidden in autograd/tape.hpp
 };
 
-/// While one lives, no tape on this thread records.
+/// While one lives, no tape on the thread that made it records. It is to be destroyed there: elsewhere, or behind that
+/// thread's end, its own end does nothing.
 class NoGrad {
  public:
   NoGrad();
   ~NoGrad();
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  const void* log_;  // of its thread
 };
 
 /// The same values, cut off from every tape. `explain` finds the place.

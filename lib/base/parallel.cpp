@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <new>
@@ -15,6 +16,8 @@
 
 #include <capstan/threads.hpp>
 
+#include "lib/base/processor.hpp"
+#include "lib/base/signals.hpp"
 #include "lib/base/text.hpp"
 
 // Of OpenBLAS, if it is there and has threads of its own.
@@ -35,6 +38,14 @@ void relax() noexcept {
 #endif
 }
 
+constexpr std::uint32_t kSpinsBeforeYield = 2048;  // some 30 us
+
+/// One turn of a wait for a thread that is at work, unless it waits for this processor.
+void wait_a_turn(std::uint32_t& turns) noexcept {
+  if (++turns % kSpinsBeforeYield == 0) sched_yield();
+  else relax();
+}
+
 constexpr int kSpinsBeforeSleep = 10000;       // some 150 us: longer than the pauses between the operations of a step
 constexpr std::int64_t kPiecesPerThread = 32;  // so that the last ones are small
 
@@ -47,17 +58,21 @@ class Pool {
  public:
   explicit Pool(int workers) : shares_used_(std::min(workers + 1, kShares)) {
     try {
+      const NoSignals none;
       for (int i = 1; i <= workers; ++i) workers_.emplace_back([this, i] { work(i); });
     } catch (...) {  // the system has no more threads: go on with those there are
     }
   }
   ~Pool() { end_workers(); }
 
-  /// What is given afterwards is done by the thread that gives it.
+  /// What is given afterwards is done by the thread that gives it, and so is what they leave of a loop that runs.
   void end_workers() noexcept {
     stop_.store(true);
     wake_all();
-    for (std::thread& worker : workers_) worker.join();
+    for (std::thread& worker : workers_) {
+      if (worker.get_id() == std::this_thread::get_id()) worker.detach();  // which called exit()
+      else worker.join();
+    }
     workers_.clear();
   }
   /// In a forked child, where they do not exist. It may have been taken from the thread that forked in a replay.
@@ -82,7 +97,8 @@ class Pool {
     }
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_all();
     claim_pieces(0, generation_);
-    while (done_.load(std::memory_order_acquire) != pieces) relax();
+    std::uint32_t turns = 0;
+    while (done_.load(std::memory_order_acquire) != pieces) wait_a_turn(turns);
   }
 
   bool has_workers() const noexcept { return !workers_.empty(); }
@@ -98,8 +114,9 @@ class Pool {
     return jobs_given_.load(std::memory_order_relaxed) - jobs_done_.load(std::memory_order_acquire);
   }
   void finish_jobs() noexcept {
+    std::uint32_t turns = 0;
     while (jobs_left() > 0)
-      if (!do_job()) relax();
+      if (!do_job()) wait_a_turn(turns);
   }
 
   std::mutex in_use;
@@ -198,9 +215,10 @@ int default_threads() noexcept {
     const int count = std::atoi(text);
     if (count >= 1) return count < 1024 ? count : 1024;
   }
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return 1;
+  cpu_set_t set;  // of this thread, whose processors the workers inherit
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  const int count = CPU_COUNT(&set), quota = processor_quota();
+  return quota > 0 && quota < count ? quota : count;
 }
 
 constinit std::atomic<int> budget{0};  // 0: not read yet
@@ -211,7 +229,7 @@ void Pool::work(int number) noexcept {
   inside_loop = true;
   const bool first = number == 1;
   std::atomic<std::uint32_t>& signal = first ? first_signal_ : signal_;
-  std::uint32_t seen = 0;
+  std::uint32_t seen = 0, turns = 0;
   while (!stop_.load()) {
     for (int spin = 0; spin < kSpinsBeforeSleep && is_idle(first, seen, std::memory_order_relaxed); ++spin) relax();
     if (is_idle(first, seen, std::memory_order_relaxed)) {
@@ -225,35 +243,55 @@ void Pool::work(int number) noexcept {
     }
     seen = current(std::memory_order_acquire);
     claim_pieces(number % shares_used_, seen);
-    if (first && has_jobs(std::memory_order_relaxed)) do_job();
+    if (first && has_jobs(std::memory_order_relaxed) && !do_job()) wait_a_turn(turns);
   }
 }
 
 namespace {
 
+/// Never destroyed, and neither is its last pool: other threads may go on with both while the process exits.
 struct PoolHolder {
   std::mutex mutex;
   Pool* pool = nullptr;
   int size = 0;
-  bool closed = false;
-  ~PoolHolder() {
-    closed = true;
-    if (pool != nullptr && pool->queue_in_use.load()) pool->end_workers();  // a thread that goes on still has the queue
-    else delete pool;
-    pool = nullptr;
-  }
+  std::atomic<bool> closed{false};
+
+  void close() noexcept;
+  void reset_in_child() noexcept;
 };
 
-PoolHolder& holder() {
-  static PoolHolder instance;
-  static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    // In a forked child the workers do not exist; the old pool is left behind.
-    new (&instance.mutex) std::mutex;
-    if (instance.pool != nullptr) instance.pool->forget_workers();
-    instance.pool = nullptr;
-  });
-  (void)registered;
-  return instance;
+/// At exit. Nobody makes workers from then on, and those there are end.
+void PoolHolder::close() noexcept {
+  closed.store(true);
+  std::unique_lock lock(mutex, std::defer_lock);
+  // not for ever: this thread may hold it, if a handler of a signal called exit(); workers then go with the process
+  for (int i = 0; i < 1000 && !lock.try_lock(); ++i) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  if (lock && pool != nullptr) pool->end_workers();
+}
+
+/// In a forked child the workers do not exist; the old pool is left behind.
+void PoolHolder::reset_in_child() noexcept {
+  new (&mutex) std::mutex;
+  if (pool != nullptr) pool->forget_workers();
+  pool = nullptr;
+}
+
+PoolHolder& holder() noexcept;
+
+struct AtExit {
+  ~AtExit() { holder().close(); }
+};
+
+PoolHolder* make_holder(void* place) noexcept {
+  static const AtExit at_exit{};
+  pthread_atfork(nullptr, nullptr, [] { holder().reset_in_child(); });
+  return new (place) PoolHolder;
+}
+
+PoolHolder& holder() noexcept {
+  alignas(PoolHolder) static unsigned char place[sizeof(PoolHolder)];
+  static PoolHolder* const instance = make_holder(place);
+  return *instance;
 }
 
 /// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that our
@@ -272,7 +310,7 @@ template <class Take>
 Pool* acquire_pool(Take take) noexcept {
   PoolHolder& owner = holder();
   std::unique_lock lock(owner.mutex, std::try_to_lock);
-  if (!lock || owner.closed) return nullptr;
+  if (!lock || owner.closed.load()) return nullptr;
   const int size = threads();
   // one whose queue is in use stays as it is, since that may take as long as a replay
   if (owner.pool == nullptr || (owner.size != size && !owner.pool->queue_in_use.load())) {

@@ -1,5 +1,6 @@
 #include "lib/core/allocator.hpp"
 
+#include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -87,9 +88,14 @@ struct Shared {
   }
 };
 
+void keep_whole_when_forked() noexcept;
+
 Shared& shared() {
   alignas(Shared) static unsigned char place[sizeof(Shared)];
-  static Shared* instance = new (place) Shared;
+  static Shared* instance = [] {
+    keep_whole_when_forked();
+    return new (place) Shared;
+  }();
   return *instance;
 }
 
@@ -138,15 +144,36 @@ namespace {
 
 constinit thread_local ThreadCache* this_thread = nullptr;
 constinit thread_local bool thread_is_over = false;
+constinit thread_local ThreadCache* own_cache = nullptr;  // also while a BlockCache is used
 
 /// The cache of a thread, which goes with it.
 struct OwnCache : ThreadCache {
-  OwnCache() : ThreadCache(false) {}
+  OwnCache() : ThreadCache(false) { own_cache = this; }
   ~OwnCache() {
-    this_thread = nullptr;
+    this_thread = own_cache = nullptr;
     thread_is_over = true;
   }
 };
+
+/// In a forked child, which has the memory of the other threads' caches only until it starts threads itself. What is in
+/// them may be half changed: it is lost, and no longer counted.
+void forget_other_threads(Shared& all) noexcept {
+  for (const ThreadCache* cache = all.threads; cache != nullptr; cache = cache->next) {
+    if (cache->keeps_all || cache == own_cache) continue;  // a BlockCache goes with its plan
+    all.reserved.fetch_sub(cache->cached(), std::memory_order_relaxed);
+    (cache->previous != nullptr ? cache->previous->next : all.threads) = cache->next;
+    if (cache->next != nullptr) cache->next->previous = cache->previous;
+  }
+}
+
+/// Nobody is in the middle of a change of the shared cache at a fork.
+void keep_whole_when_forked() noexcept {
+  pthread_atfork([] { shared().mutex.lock(); }, [] { shared().mutex.unlock(); },
+                 [] {
+                   forget_other_threads(shared());
+                   shared().mutex.unlock();
+                 });
+}
 
 void free_to_system(FreeBlock* block, std::int64_t bytes) noexcept {
   ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));

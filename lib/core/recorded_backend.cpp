@@ -87,7 +87,9 @@ class CallOf final : public RecordedCall {
 
   /// What `take` chooses from has the geometry of its result: it reaches as far as positions lead.
   void reach_positions() {
-    if constexpr ((std::is_same_v<std::remove_cvref_t<Args>, PositionRule> || ...)) {
+    using First = std::tuple_element_t<0, std::tuple<std::remove_cvref_t<Args>...>>;  // not of those that write
+    if constexpr (std::is_same_v<First, TensorImpl> &&
+                  (std::is_same_v<std::remove_cvref_t<Args>, PositionRule> || ...)) {
       const auto& rule = std::get<PositionRule>(args_);
       RecordedOperand& from = operands.front();
       const std::int64_t last = (rule.size - 1) * rule.scale * size_of(from.impl.dtype);

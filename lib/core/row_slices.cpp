@@ -6,15 +6,25 @@
 #include <functional>
 #include <mutex>
 #include <numeric>
+#include <optional>
+#include <utility>
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 namespace core {
 namespace {
 
 constinit std::mutex filling;  // of several readers of a tensor one fills it in
+
+/// Own contiguous elements; no tape sees it.
+Tensor copied(const TensorImpl& x, Where where) {
+  Tensor result = make_tensor(x.shape, x.dtype, x.device(), where);
+  backend_of(x.device(), where).copy(x, *result.impl());
+  return result;
+}
 
 }  // namespace
 
@@ -47,6 +57,21 @@ void fill_in(TensorImpl& impl, Where where) {
   delete slices;
 }
 
+std::optional<RowSlices> slices_of(const Tensor& x, Where where) {
+  if (!has_row_slices(x)) return std::nullopt;
+  const std::lock_guard lock(filling);  // another reader may be about to drop them
+  const RowSlices* slices = x.impl()->slices.load(std::memory_order_relaxed);
+  if (slices == nullptr) return std::nullopt;
+  return RowSlices{copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay
+}
+
+Tensor sliced_values(const TensorImpl& impl) noexcept {
+  if (impl.slices.load(std::memory_order_acquire) == nullptr) return Tensor();
+  const std::lock_guard lock(filling);
+  const RowSlices* slices = impl.slices.load(std::memory_order_relaxed);
+  return slices != nullptr ? slices->values : Tensor();
+}
+
 }  // namespace core
 
 bool has_row_slices(const Tensor& x) noexcept {
@@ -62,24 +87,17 @@ void check_types(const char* op, const TensorImpl& indices, const TensorImpl& va
     base::fail<DTypeError>(where, op, ": the values are bool; they must be numbers, which can be added up.");
 }
 
-/// Own contiguous elements; no tape sees it.
-Tensor copied(const TensorImpl& x, Where where) {
-  Tensor result = core::make_tensor(x.shape, x.dtype, x.device(), where);
-  core::backend_of(x.device(), where).copy(x, *result.impl());
-  return result;
-}
-Tensor packed(const Tensor& x, Where where) { return x.impl()->contiguous ? x : copied(*x.impl(), where); }
+Tensor packed(const Tensor& x, Where where) { return x.impl()->contiguous ? x : core::copied(*x.impl(), where); }
 
 }  // namespace
 
 RowSlices row_slices(const Tensor& x, Where where) {
   const TensorImpl& impl = core::described("row_slices", x, where);
-  const std::lock_guard lock(core::filling);  // another reader may be about to drop them
-  const RowSlices* slices = impl.slices.load(std::memory_order_relaxed);
-  if (slices == nullptr)
+  std::optional<RowSlices> slices = core::slices_of(x, where);
+  if (!slices.has_value())
     base::fail<Error>(where, "row_slices: the tensor of shape ", impl.shape,
                       " is held whole; ask has_row_slices first.");
-  return {copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay as they are
+  return *std::move(slices);
 }
 
 RowSlices coalesce(const RowSlices& slices, Where where) {
@@ -119,6 +137,9 @@ Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where)
   const TensorImpl &indices = core::defined(op, slices.indices, where),
                    &values = core::defined(op, slices.values, where);
   check_types(op, indices, values, where);
+  if (core::recording() != nullptr)
+    base::fail<Error>(where, op,
+                      ": a plan cannot repeat tensors that are held as row slices. scatter_nd makes whole ones.");
   bool fits =
       shape.rank() >= 1 && indices.rank() == 1 && values.rank() == shape.rank() && values.shape[0] == indices.shape[0];
   for (int axis = 1; fits && axis < shape.rank(); ++axis) fits = values.shape[axis] == shape[axis];
@@ -131,7 +152,7 @@ Tensor from_row_slices(const RowSlices& slices, const Shape& shape, Where where)
   if (bad.position >= 0)
     base::fail<IndexError>(where, op, ": index ", bad.value, " at [", bad.position,
                            "] is out of range for axis 0 of shape ", shape, "; it must be in [0, ", shape[0], ").");
-  return core::make_sliced({copied(indices, where), copied(values, where)}, shape, where);
+  return core::make_sliced({core::copied(indices, where), core::copied(values, where)}, shape, where);
 }
 
 }  // namespace capstan

@@ -134,7 +134,7 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
           if (blocks.tile != 0) simd().of<T>().filter_input(spare, tiles, blocks.tile, line, blocks.phase);
           continue;
         }
-        for (std::int64_t phase = 0; phase < step; ++phase)
+        for (std::int64_t phase = 0; phase < std::min(step, columns); ++phase)
           for (std::int64_t k = phase, at = phase * blocks.phase; k < columns; k += step, ++at)
             line[at] = k >= begin && k < end ? from[k] : T(0);
       }

@@ -83,7 +83,7 @@ Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(ti
     depth = pass.axis[0].reach(size[0]), rows = pass.axis[1].reach(size[1]);
     columns = tile == 0 ? w.reach(size[2]) : in_row(size[2]) * tile + kProducts;
     phase = tile == 0 ? parts(columns, w.in_step) : in_row(size[2]);
-    row = tile == 0 ? phase * w.in_step : phase * kProducts;
+    row = tile != 0 ? phase * kProducts : phase == 1 ? columns : phase * w.in_step;
     // lines of the cache: of an even number the channels would meet in few of its sets
     const std::int64_t lines = parts(bounded_product(bounded_product(depth, rows), row), 16);
     plane = (lines % 2 == 0 ? lines + 1 : lines) * 16;

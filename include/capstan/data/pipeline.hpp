@@ -15,7 +15,9 @@
 //
 // Threads   A pipeline is used from one thread at a time; copies of it are pipelines of their own, which share functions,
 //     memory and caches. No thread is started but by `map` with workers and by `prefetch`. Functions of a `map` with
-//     workers are called on several threads at once.
+//     workers are called on several threads at once. These threads block the signals that are sent to the process. One
+//     that forks inside a loop with threads keeps them for itself: the child ends by exec or _exit, and does not leave
+//     the loop, which would wait for them.
 // Errors    What is thrown in a worker is thrown in the loop, when the elements before it have been given out; errors of
 //     Capstan keep their type. The text begins with the stage and the element's number in its pass: "map: element 17: ...".
 //     Other exceptions are nested in an Error (std::rethrow_if_nested). `state()` then is that before the element.
