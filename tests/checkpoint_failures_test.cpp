@@ -1,18 +1,16 @@
 // Checkpoints where something goes wrong: damaged files, parts that do not fit, files that cannot be written. Disks
 // that are full and folders that nobody may write to: checkpoint_run.cpp.
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "tests/address_limit.hpp"
 #include "tests/files.hpp"
 #include "tests/support.hpp"
 
@@ -88,26 +86,6 @@ void save_two(const std::string& folder) {
   checkpoints.wait();
 }
 
-/// While one lives, the process gets no more than 256 MiB of addresses beside those that it has.
-class FewAddresses {
- public:
-  FewAddresses() {
-    rlim_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    REQUIRE(pages > 0);
-    REQUIRE(getrlimit(RLIMIT_AS, &before_) == 0);
-    struct rlimit few = before_;
-    few.rlim_cur = std::min(few.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{256} << 20));
-    REQUIRE(setrlimit(RLIMIT_AS, &few) == 0);
-  }
-  ~FewAddresses() { setrlimit(RLIMIT_AS, &before_); }
-  FewAddresses(const FewAddresses&) = delete;
-  FewAddresses& operator=(const FewAddresses&) = delete;
-
- private:
-  struct rlimit before_ {};
-};
-
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename().string());
@@ -166,7 +144,7 @@ TEST_CASE("a checkpoint for which there is no memory is not taken for a damaged 
   run.become(7);
   std::string latest, best;
   {
-    const FewAddresses few;
+    const tests::AddressLimit few(rlim_t{256} << 20);
     latest = message_of<IoError>([&] { checkpoints.restore_latest(run.parts()); });
     best = message_of<IoError>([&] { checkpoints.restore_best(run.parts()); });
     CHECK(run.is(7));

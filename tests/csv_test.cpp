@@ -1,9 +1,7 @@
 // CSV files: rows, quotes, ends of lines, options, the table, and the published files.
 #include "tests/support.hpp"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/address_limit.hpp"
 #include "tests/files.hpp"
 
 using namespace capstan;
@@ -73,26 +72,6 @@ std::string large_file(int rows, int fractions_from, int words_from) {
   }
   return text;
 }
-
-/// While one lives, the process gets no more than 8 GiB of addresses beside those that it has.
-class AddressLimit {
- public:
-  AddressLimit() {
-    rlim_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    REQUIRE(pages > 0);
-    REQUIRE(getrlimit(RLIMIT_AS, &before_) == 0);
-    struct rlimit less = before_;
-    less.rlim_cur = std::min(less.rlim_cur, pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{8} << 30));
-    REQUIRE(setrlimit(RLIMIT_AS, &less) == 0);
-  }
-  ~AddressLimit() { setrlimit(RLIMIT_AS, &before_); }
-  AddressLimit(const AddressLimit&) = delete;
-  AddressLimit& operator=(const AddressLimit&) = delete;
-
- private:
-  struct rlimit before_ {};
-};
 
 }  // namespace
 
@@ -502,7 +481,7 @@ TEST_CASE("blank lines cost no memory for rows, however many columns there are",
   const TemporaryFolder folder;
   const std::string path =
       folder.write_text("wide.csv", names + "\n" + numbers + "\n" + std::string(2 << 20, '\n') + numbers + "\n");
-  const AddressLimit limit;  // two million rows would need 128 GB
+  const AddressLimit limit(rlim_t{8} << 30);  // two million rows would need 128 GB
   const CsvTable table = io::read_csv(path);
   CHECK(table.rows() == 2);
   CHECK(table.columns() == 8000);
