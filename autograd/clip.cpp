@@ -205,7 +205,7 @@ ClippedGradients clipped(const char* op, std::vector<Tensor> gradients, double l
                          Where where) {
   for (Tensor& x : gradients)  // the optimizer needs each row once too
     if (x.defined() && x.impl()->device().kind == DeviceKind::cpu && !autograd::attended())
-      if (const std::optional<RowSlices> slices = core::slices_of(x, where))
+      if (const std::optional<RowSlices> slices = find_row_slices(x, where))
         x = core::make_sliced(coalesce(*slices, where), x.impl()->shape, where);
   const std::vector<const Tensor*> tensors = autograd::defined_ones(op, gradients, where);
   const bool on_gpu = !tensors.empty() && tensors[0]->impl()->device().kind != DeviceKind::cpu;
@@ -286,7 +286,7 @@ std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, dou
   for (Tensor& x : gradients) {
     if (!x.defined()) continue;
     const bool by_rows = !autograd::attended() && low <= 0 && 0 <= high;  // zeros stay zeros
-    if (const auto slices = by_rows ? core::slices_of(x, where) : std::nullopt) {
+    if (const auto slices = by_rows ? find_row_slices(x, where) : std::nullopt) {
       RowSlices once = coalesce(*slices, where);
       once.values = clip(once.values, low, high, where);
       x = core::make_sliced(std::move(once), x.impl()->shape, where);

@@ -93,7 +93,7 @@ void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
   Tensor& sum = sum_of(input);
   const Where where = entry_.where;
   RowSlices all = slices;
-  if (const std::optional<RowSlices> before = core::slices_of(sum, where)) {
+  if (const std::optional<RowSlices> before = find_row_slices(sum, where)) {
     all = {concat({before->indices, slices.indices}, 0, where), concat({before->values, slices.values}, 0, where)};
   } else if (TensorImpl* place = sum.defined() ? accumulator(input) : nullptr; place != nullptr) {
     core::backend_of(place->device(), where).gather_backward(*slices.values.impl(), *slices.indices.impl(), *place);
@@ -321,7 +321,7 @@ Tensor own_gradient(Tensor gradient, Where where) {
   const TensorImpl& impl = *gradient.impl();
   if (has_row_slices(gradient)) {
     if (impl.references.load(std::memory_order_acquire) == 1) return gradient;
-    if (std::optional<RowSlices> slices = core::slices_of(gradient, where))
+    if (std::optional<RowSlices> slices = find_row_slices(gradient, where))
       return core::make_sliced(*std::move(slices), impl.shape, where);
   }
   if (impl.contiguous && core::sole_owner(impl)) return gradient;

@@ -30,7 +30,7 @@ Tensor factor_of(double number, const TensorImpl& x, Where where) {
 }
 
 Tensor values_once(const Tensor& x, Where where) {
-  std::optional<RowSlices> slices = core::slices_of(x, where);
+  std::optional<RowSlices> slices = find_row_slices(x, where);
   if (!slices.has_value()) return dense(x, where);
   if (x.impl()->device().kind == DeviceKind::cpu) return coalesce(*slices, where).values;
   const Tensor whole = core::make_sliced(*std::move(slices), x.impl()->shape, where);
@@ -40,7 +40,7 @@ Tensor values_once(const Tensor& x, Where where) {
 
 Tensor times(Tensor x, const Tensor& factor, const Tensor& bad, Where where) {
   const core::Backend& backend = backend_of(*x.impl(), where);
-  if (std::optional<RowSlices> slices = core::slices_of(x, where)) {
+  if (std::optional<RowSlices> slices = find_row_slices(x, where)) {
     const Tensor values = std::exchange(slices->values, result_like(*slices->values.impl(), where));
     backend.scale(*values.impl(), *factor.impl(), *slices->values.impl(), bad.impl());
     return core::make_sliced(*std::move(slices), x.impl()->shape, where);
@@ -81,29 +81,6 @@ void check_written(const char* op, std::size_t i, const Tensor& x, Where where) 
   check_in_place(op, x, nullptr, where);
 }
 
-/// Tensors that are written in place.
-class Written {
- public:
-  explicit Written(std::span<const Tensor> list) : list_(list) {
-    storages_.reserve(list.size());
-    for (const Tensor& x : list) storages_.push_back(x.impl()->storage);
-    std::sort(storages_.begin(), storages_.end());
-    const auto is_borrowed = [](const core::Storage* storage) { return storage->block_bytes == 0; };
-    borrowed_ = std::any_of(storages_.begin(), storages_.end(), is_borrowed);
-  }
-  /// Whether x may change with them. Only where memory is borrowed are tensors compared one by one.
-  bool changes(const TensorImpl& x) const {
-    if (std::binary_search(storages_.begin(), storages_.end(), x.storage)) return true;
-    if (!borrowed_ && x.storage->block_bytes > 0) return false;
-    return std::any_of(list_.begin(), list_.end(), [&](const Tensor& y) { return may_overlap(x, *y.impl()); });
-  }
-
- private:
-  std::span<const Tensor> list_;
-  std::vector<const core::Storage*> storages_;  // in order
-  bool borrowed_;                               // some of these
-};
-
 /// What becomes of one total: `target`, to which `whole` and `rows` are still to be added.
 struct Sum {
   Tensor target, whole;
@@ -113,7 +90,7 @@ struct Sum {
 /// A tensor with x's elements that may be written to: x itself, if nobody else holds it.
 Tensor own(const Tensor& x, bool sole, Where where) {
   if (sole) return x;
-  if (std::optional<RowSlices> slices = core::slices_of(x, where))
+  if (std::optional<RowSlices> slices = find_row_slices(x, where))
     return core::make_sliced(*std::move(slices), x.impl()->shape, where);
   Tensor copy = result_like(*x.impl(), where);
   backend_of(*x.impl(), where).copy(*x.impl(), *copy.impl());
@@ -138,7 +115,7 @@ Sum prepare(const Tensor& total, const Tensor& value, Where where) {
   }
   const auto sole = [](const Tensor& x) { return !has_row_slices(x) && may_reuse(*x.impl()); };
   if (!total.defined()) return {own(value, sole(value), where), {}, {}};
-  std::optional<RowSlices> of_total = core::slices_of(total, where), of_value = core::slices_of(value, where);
+  std::optional<RowSlices> of_total = find_row_slices(total, where), of_value = find_row_slices(value, where);
   if (of_total && of_value) return {joined_slices(*of_total, *of_value, total.impl()->shape, where), {}, {}};
   if (of_total) return {own(value, sole(value), where), {}, *std::move(of_total)};
   if (of_value) return {own(total, sole(total), where), {}, *std::move(of_value)};
@@ -209,12 +186,15 @@ void blend_each(std::span<const Tensor> averages, std::span<const Tensor> values
   constexpr const char* op = "blend_each";
   if (std::isnan(weight)) base::fail<Error>(where, op, ": the weight is nan; it must be a number.");
   autograd::check_lengths(op, averages.size(), values.size(), where);
+  std::vector<const TensorImpl*> targets;
+  targets.reserve(averages.size());
   for (std::size_t i = 0; i < averages.size(); ++i) {
     autograd::check_pair(op, i, averages[i], values[i], where);
     autograd::check_written(op, i, averages[i], where);
     core::defined(op, values[i], where);
+    targets.push_back(averages[i].impl());
   }
-  const autograd::Written written(averages);
+  const autograd::Written written(std::move(targets));
   std::vector<Tensor> packed;
   packed.reserve(values.size());
   for (const Tensor& value : values)

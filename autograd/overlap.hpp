@@ -1,6 +1,10 @@
 #pragma once
 // Whether tensors have elements in common: what is read must not change while something is written.
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
 
 #include "lib/core/tensor_impl.hpp"
 
@@ -20,13 +24,41 @@ inline Extent extent_of(const TensorImpl& x) {
   return {reinterpret_cast<std::uintptr_t>(x.data + before), reinterpret_cast<std::uintptr_t>(x.data + behind)};
 }
 
-/// Whether the two may have elements in common. Memory that Capstan does not own may be that of any other tensor.
+/// Row slices have no elements yet, and then some of their own.
+inline bool is_sliced(const TensorImpl& x) { return x.slices.load(std::memory_order_acquire) != nullptr; }
+
+/// Whether the two may have elements in common. Borrowed memory may be that of any other tensor.
 inline bool may_overlap(const TensorImpl& a, const TensorImpl& b) {
   if (a.storage == b.storage) return true;
+  if (is_sliced(a) || is_sliced(b)) return false;
   if (a.storage->block_bytes > 0 && b.storage->block_bytes > 0) return false;
   if (a.numel() == 0 || b.numel() == 0) return false;
   const Extent x = extent_of(a), y = extent_of(b);
   return x.begin < y.end && y.begin < x.end;
 }
+
+/// Tensors that are written in place.
+class Written {
+ public:
+  explicit Written(std::vector<const TensorImpl*> list) : list_(std::move(list)) {
+    std::sort(list_.begin(), list_.end(), before);
+    const auto is_borrowed = [](const TensorImpl* x) { return x->storage->block_bytes == 0; };
+    borrowed_ = std::any_of(list_.begin(), list_.end(), is_borrowed);
+  }
+  /// Whether x may change with them. Only where memory is borrowed are tensors compared one by one.
+  bool changes(const TensorImpl& x) const {
+    if (std::binary_search(list_.begin(), list_.end(), &x, before)) return true;
+    if (!borrowed_ && x.storage->block_bytes > 0) return false;
+    return std::any_of(list_.begin(), list_.end(), [&](const TensorImpl* y) { return may_overlap(x, *y); });
+  }
+
+ private:
+  static bool before(const TensorImpl* a, const TensorImpl* b) {
+    return std::less<const core::Storage*>()(a->storage, b->storage);
+  }
+
+  std::vector<const TensorImpl*> list_;  // those of one storage side by side
+  bool borrowed_;                        // some of them
+};
 
 }  // namespace capstan::autograd

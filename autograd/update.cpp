@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "autograd/lists.hpp"
+#include "autograd/overlap.hpp"
 #include "autograd/places.hpp"
 #include "lib/core/device_runtime.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
@@ -89,7 +90,7 @@ Ready make_ready(const ParameterUpdate& update, bool changes, Where where) {
   // to find each row once takes the host; a GPU would rather add zeros
   const bool rows = update.lazy || gradient.impl()->device().kind == DeviceKind::cpu;
   if (rows) {
-    if (const std::optional<RowSlices> slices = core::slices_of(gradient, where)) return {{}, coalesce(*slices, where)};
+    if (const std::optional<RowSlices> slices = find_row_slices(gradient, where)) return {{}, coalesce(*slices, where)};
   } else if (has_row_slices(gradient)) {
     return {autograd::values_once(gradient, where), {}};
   }
@@ -97,14 +98,13 @@ Ready make_ready(const ParameterUpdate& update, bool changes, Where where) {
   return {autograd::dense(gradient, where), {}};
 }
 
-/// Where the parameters lie that a step changes, in order.
-std::vector<const core::Storage*> storages_of(std::span<const ParameterUpdate> updates) {
-  std::vector<const core::Storage*> all;
+/// The parameters that a step changes.
+autograd::Written changed_by(std::span<const ParameterUpdate> updates) {
+  std::vector<const TensorImpl*> all;
   all.reserve(updates.size());
   for (const ParameterUpdate& update : updates)
-    if (update.gradient.defined()) all.push_back(update.parameter.impl()->storage);
-  std::sort(all.begin(), all.end());
-  return all;
+    if (update.gradient.defined()) all.push_back(update.parameter.impl());
+  return autograd::Written(std::move(all));
 }
 
 /// The rule and the tensors that it changes, as one number: what a captured step holds besides the numbers.
@@ -235,13 +235,12 @@ void apply_updates(const char* name, std::span<const ParameterUpdate> updates, W
   if (replace_numbers(updates)) return;
   require_no_host_part(name, updates, where);
   look_at_reports(updates, where);
-  const std::vector<const core::Storage*> changing = storages_of(updates);
+  const autograd::Written changing = changed_by(updates);
   std::vector<Ready> ready(updates.size());  // whatever can fail happens before the first parameter changes
   for (std::size_t i = 0; i < updates.size(); ++i) {
     const Tensor& gradient = updates[i].gradient;
     if (!gradient.defined()) continue;
-    const bool changes = std::binary_search(changing.begin(), changing.end(), gradient.impl()->storage);
-    ready[i] = make_ready(updates[i], changes, where);
+    ready[i] = make_ready(updates[i], changing.changes(*gradient.impl()), where);
   }
   Steps steps(updates.size());
   for (std::size_t i = 0; i < updates.size(); ++i)

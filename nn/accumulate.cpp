@@ -1,6 +1,7 @@
 #include <capstan/optim/accumulate.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,9 +18,9 @@ namespace {
 /// The same numbers in another floating type; slices stay slices.
 Tensor converted(const Tensor& x, DType dtype, Where where) {
   if (!x.defined() || x.dtype(where) == dtype) return x;
-  if (!has_row_slices(x)) return x.to(dtype, where);
-  const RowSlices slices = row_slices(x, where);
-  return from_row_slices({slices.indices, slices.values.to(dtype, where)}, x.shape(where), where);
+  if (const std::optional<RowSlices> slices = find_row_slices(x, where))
+    return from_row_slices({slices->indices, slices->values.to(dtype, where)}, x.shape(where), where);
+  return x.to(dtype, where);
 }
 
 DType wide(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
@@ -27,9 +28,9 @@ DType wide(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 /// The same on another device; slices stay slices.
 Tensor moved(const Tensor& x, Device device, Where where) {
   if (x.device(where) == device) return x;
-  if (!has_row_slices(x)) return x.to(device, where);
-  const RowSlices slices = row_slices(x, where);
-  return from_row_slices({slices.indices.to(device, where), slices.values.to(device, where)}, x.shape(where), where);
+  if (const std::optional<RowSlices> slices = find_row_slices(x, where))
+    return from_row_slices({slices->indices.to(device, where), slices->values.to(device, where)}, x.shape(where), where);
+  return x.to(device, where);
 }
 
 std::string type_name(std::size_t i) { return "type." + std::to_string(i); }
@@ -128,16 +129,16 @@ std::vector<NamedTensor> GradientAccumulator::state(Where where) const {
     entries.push_back({type_name(i), zeros({0}, {types_[i], cpu()}, where)});
     const Tensor& total = totals_[i];
     if (!total.defined()) continue;
-    if (!has_row_slices(total)) {
+    const std::optional<RowSlices> slices = find_row_slices(total, where);
+    if (!slices.has_value()) {
       entries.push_back({total_name(i), total.copy(where)});
       continue;
     }
-    const RowSlices slices = row_slices(total, where);
     const Shape& shape = total.shape(where);
     Tensor sizes = zeros({shape.rank()}, {DType::int64, cpu()}, where);
     std::copy(shape.begin(), shape.end(), sizes.mutable_data<std::int64_t>(where));
-    entries.push_back({total_name(i) + ".indices", slices.indices});
-    entries.push_back({total_name(i) + ".values", slices.values.copy(where)});
+    entries.push_back({total_name(i) + ".indices", slices->indices});
+    entries.push_back({total_name(i) + ".values", slices->values.copy(where)});
     entries.push_back({total_name(i) + ".shape", sizes});
   }
   return entries;

@@ -300,6 +300,14 @@ TEST_CASE("values that are views of averages count as they were before the blend
   CHECK(same(c, {1.5, 2.5}));   // 2 + (0 - 2) / 4, 2 + (4 - 2) / 4
 }
 
+TEST_CASE("so do values in borrowed memory that averages borrow, too", "[lists]") {
+  double memory[3] = {0, 4, 8};
+  const Tensor first = from_memory(memory, {2}), last = from_memory(memory + 1, {2}), a = {2.0, 2.0};
+  blend_each(Tensors{first, a}, Tensors{Tensor{8.0, 8.0}, last}, 0.5);
+  CHECK(same(first, {4.0, 6.0}));
+  CHECK(same(a, {3.0, 5.0}));  // 2 + (4 - 2) / 2, 2 + (8 - 2) / 2
+}
+
 TEST_CASE("exchanged tensors have each other's elements", "[lists]") {
   const Tensor a = random_in(-1, 1, {5000}, DType::float64, 425), b = random_in(-1, 1, {5000}, DType::float64, 426);
   const Tensor x = a.copy(), y = b.copy();

@@ -52,10 +52,19 @@ TEST_CASE("the gradient of a lookup is held as row slices and equals the whole o
     CHECK(g.shape() == x.shape());
     CHECK(has_row_slices(g));  // asking for the shape does not fill it in
     CHECK(row_slices(g).indices.numel() == rows.numel());
+    const std::optional<RowSlices> found = find_row_slices(g);
+    REQUIRE(found.has_value());
+    CHECK(close(from_row_slices(*found, x.shape()), dense_gradient(x, {rows}), 1e-14));
     CHECK(close(g, dense_gradient(x, {rows}), 1e-14));
     CHECK_FALSE(has_row_slices(g));  // comparing did
+    CHECK_FALSE(find_row_slices(g).has_value());
     CHECK_THROWS_AS(row_slices(g), Error);
   }
+}
+
+TEST_CASE("an undefined tensor has no row slices", "[sparse]") {
+  CHECK_FALSE(has_row_slices(Tensor()));
+  CHECK_FALSE(find_row_slices(Tensor()).has_value());
 }
 
 TEST_CASE("row slices of several lookups are kept together", "[sparse]") {

@@ -13,8 +13,6 @@
 #include <string_view>
 #include <thread>
 
-#include "lib/base/processor.hpp"
-
 using namespace capstan;
 using namespace tests;
 
@@ -272,23 +270,6 @@ TEST_CASE("one tensor may be read from many threads", "[threads]") {
     });
   for (std::thread& worker : workers) worker.join();
   CHECK(right == std::vector<int>{50, 50, 50, 50});
-}
-
-TEST_CASE("the time of processors that control groups allow is rounded up, and what is no limit is none",
-          "[threads][host]") {
-  const auto processors = [](std::string_view text) { return base::processors_of_quota(text); };
-  CHECK(processors("200000 100000") == 2);
-  CHECK(processors("150000 100000") == 2);
-  CHECK(processors("100000 100000") == 1);
-  CHECK(processors("1000 100000") == 1);
-  CHECK(processors("100001 100000") == 2);
-  CHECK(processors("9223372036854775807 1") == INT32_MAX);
-  for (const char* none :
-       {"max 100000", "-1 100000", "0 100000", "200000 0", "200000 -1", "", " ", "200000", "200000 ", " 200000 100000",
-        "200000 100000x", "200000\n100000", "99999999999999999999 100000", "no quota"}) {
-    INFO(none);
-    CHECK(processors(none) == 0);
-  }
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which cannot start a thread behind a fork

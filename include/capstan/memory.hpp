@@ -21,14 +21,15 @@ Stats stats(Device device = cpu(), Where where = Where::current());
 /// The most bytes that may be reserved; 0 for no limit, which is the default. Asking for more first gives the cache
 /// back and then throws OutOfMemoryError. As the next two: Error for a negative number, DeviceError as above.
 void set_limit(Device device, std::int64_t bytes, Where where = Where::current());
-/// The same as a share of the device's memory, in (0, 1] (else Error).
+/// The same as a share of the device's memory, in (0, 1] (else Error). The host's is the machine's, or the part of it
+/// that control groups allow, as those of containers do.
 void set_limit_share(Device device, double share, Where where = Where::current());
 template <std::floating_point T>
 void set_limit(Device device, T share, Where where = Where::current()) {
   set_limit_share(device, static_cast<double>(share), where);
 }
-/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the machine's memory,
-/// on a GPU all of it.
+/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the host's
+/// memory, on a GPU all of it.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
 /// free a block, or ask for one that their cache does not have. On a GPU also the numbers that this thread keeps there,

@@ -6,6 +6,8 @@
 // optimizers read the slices; any other operation fills in the zeros first, once, and costs the memory then.
 // Lookups by `gather` and `take` along the first axis make them, as long as they are fewer rows than the table has, and
 // unless an outer tape listens, which wants the gradient whole.
+#include <optional>
+
 #include <capstan/tensor.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
@@ -18,7 +20,10 @@ struct RowSlices {
 
 /// Whether a tensor is held as row slices just now: it is not any more when another thread has read it whole.
 bool has_row_slices(const Tensor& x) noexcept;
-/// The slices of a tensor held so, the indices a copy. Throws Error if it is not.
+/// The slices of a tensor held so, the indices a copy; nothing if it is not. In one step, so that no other thread comes
+/// between asking and taking.
+std::optional<RowSlices> find_row_slices(const Tensor& x, Where where = Where::current());
+/// The same; throws Error if it is not held so.
 RowSlices row_slices(const Tensor& x, Where where = Where::current());
 /// The same with each row once, in ascending order; equal rows are added up in their order. Not recorded.
 /// Throws ShapeError  they are not [n] and [n, ...]    DTypeError  indices are not int64, or values bool

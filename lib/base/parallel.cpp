@@ -16,7 +16,7 @@
 
 #include <capstan/threads.hpp>
 
-#include "lib/base/processor.hpp"
+#include "lib/base/control_groups.hpp"
 #include "lib/base/signals.hpp"
 #include "lib/base/text.hpp"
 
@@ -217,8 +217,9 @@ int default_threads() noexcept {
   }
   cpu_set_t set;  // of this thread, whose processors the workers inherit
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int count = CPU_COUNT(&set), quota = processor_quota();
-  return quota > 0 && quota < count ? quota : count;
+  const int count = CPU_COUNT(&set);
+  const std::int64_t quota = ControlGroups().processors();
+  return quota > 0 && quota < count ? static_cast<int>(quota) : count;
 }
 
 constinit std::atomic<int> budget{0};  // 0: not read yet

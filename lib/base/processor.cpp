@@ -1,8 +1,5 @@
 #include "lib/base/processor.hpp"
 
-#include <fstream>
-#include <string>
-
 #if CAPSTAN_SIMD_X86
 #include <cpuid.h>
 #if defined(__linux__)
@@ -12,58 +9,6 @@
 #endif
 
 namespace capstan::base {
-namespace {
-
-/// The first line of a file, empty if there is none.
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
-/// Of one group, whose folder is that, in the files of version 1 or 2 of control groups.
-int quota_in(const std::string& folder, bool is_first_version) {
-  if (!is_first_version) return processors_of_quota(first_line(folder + "/cpu.max"));
-  return processors_of_quota(first_line(folder + "/cpu.cfs_quota_us") + ' ' +
-                             first_line(folder + "/cpu.cfs_period_us"));
-}
-
-/// Of the group with that path and all that it is in. In a container the path may be the host's, of which nothing is
-/// there but the root: that is the container's own group.
-int least_quota(const std::string& root, std::string path, bool is_first_version) {
-  int least = 0;
-  while (true) {
-    const int quota = quota_in(root + path, is_first_version);
-    if (quota > 0 && (least == 0 || quota < least)) least = quota;
-    if (path.empty()) return least;
-    const std::size_t slash = path.rfind('/');
-    path.resize(slash == std::string::npos ? 0 : slash);
-  }
-}
-
-/// By a line of /proc/self/cgroup: number:controllers:path.
-int quota_by_line(const std::string& line) {
-  const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-  if (first == std::string::npos || second == std::string::npos) return 0;
-  const std::string controllers = ',' + line.substr(first + 1, second - first - 1) + ',';
-  const std::string path = line.substr(second + 1);
-  if (controllers == ",,") return least_quota("/sys/fs/cgroup", path, false);
-  return controllers.find(",cpu,") == std::string::npos ? 0 : least_quota("/sys/fs/cgroup/cpu", path, true);
-}
-
-}  // namespace
-
-int processor_quota() noexcept {
-  int least = 0;
-  try {
-    std::ifstream groups("/proc/self/cgroup");
-    for (std::string line; std::getline(groups, line);)
-      if (const int quota = quota_by_line(line); quota > 0 && (least == 0 || quota < least)) least = quota;
-  } catch (...) {  // no memory for a path: as if there were no limit
-  }
-  return least;
-}
 
 bool may_use_tiles() noexcept {
 #if CAPSTAN_SIMD_X86 && defined(__linux__)

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <utility>
 
+#include "lib/base/control_groups.hpp"
 #include "lib/base/text.hpp"
 
 namespace capstan::core {
@@ -353,7 +355,9 @@ BlockCache::Use::~Use() { this_thread = before_; }
 
 std::int64_t cpu_total_memory() noexcept {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? std::int64_t{pages} * page : 0;
+  const std::int64_t machine = pages > 0 && page > 0 ? std::int64_t{pages} * page : 0;
+  const std::int64_t allowed = base::ControlGroups().memory_bytes();
+  return machine > 0 && allowed > 0 ? std::min(machine, allowed) : std::max(machine, allowed);
 }
 
 memory::Stats cpu_memory_stats() {

@@ -86,7 +86,7 @@ class BlockCache {
 };
 
 memory::Stats cpu_memory_stats();
-std::int64_t cpu_total_memory() noexcept;  // bytes of the machine
+std::int64_t cpu_total_memory() noexcept;  // bytes of the machine, or what control groups allow; 0 if unknown
 void set_cpu_memory_limit(std::int64_t bytes);
 void set_cpu_cache_limit(std::int64_t bytes);
 void release_cpu_cache();

@@ -57,14 +57,6 @@ void fill_in(TensorImpl& impl, Where where) {
   delete slices;
 }
 
-std::optional<RowSlices> slices_of(const Tensor& x, Where where) {
-  if (!has_row_slices(x)) return std::nullopt;
-  const std::lock_guard lock(filling);  // another reader may be about to drop them
-  const RowSlices* slices = x.impl()->slices.load(std::memory_order_relaxed);
-  if (slices == nullptr) return std::nullopt;
-  return RowSlices{copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay
-}
-
 Tensor sliced_values(const TensorImpl& impl) noexcept {
   if (impl.slices.load(std::memory_order_acquire) == nullptr) return Tensor();
   const std::lock_guard lock(filling);
@@ -91,9 +83,17 @@ Tensor packed(const Tensor& x, Where where) { return x.impl()->contiguous ? x : 
 
 }  // namespace
 
+std::optional<RowSlices> find_row_slices(const Tensor& x, Where where) {
+  if (!has_row_slices(x)) return std::nullopt;
+  const std::lock_guard lock(core::filling);  // another reader may be about to drop them
+  const RowSlices* slices = x.impl()->slices.load(std::memory_order_relaxed);
+  if (slices == nullptr) return std::nullopt;
+  return RowSlices{core::copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay
+}
+
 RowSlices row_slices(const Tensor& x, Where where) {
   const TensorImpl& impl = core::described("row_slices", x, where);
-  std::optional<RowSlices> slices = core::slices_of(x, where);
+  std::optional<RowSlices> slices = find_row_slices(x, where);
   if (!slices.has_value())
     base::fail<Error>(where, "row_slices: the tensor of shape ", impl.shape,
                       " is held whole; ask has_row_slices first.");

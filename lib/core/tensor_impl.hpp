@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include <capstan/sparse.hpp>
 #include <capstan/tensor.hpp>
@@ -109,10 +108,7 @@ bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept;
 Tensor make_sliced(RowSlices slices, const Shape& shape, Where where);
 /// Makes the elements of a tensor held as row slices.
 void fill_in(TensorImpl& impl, Where where);
-/// The slices of a tensor, the indices a copy; nothing if it is held whole or undefined. Another reader may fill it in
-/// at any time, so what needs slices asks for them in this one step.
-std::optional<RowSlices> slices_of(const Tensor& x, Where where);
-/// Of these the values alone, else undefined.
+/// The values of row slices, else undefined.
 Tensor sliced_values(const TensorImpl& impl) noexcept;
 
 [[noreturn]] void fail_undefined(const char* op, Where where);
