@@ -33,12 +33,11 @@ CtcSizes ctc_sizes(const char* op, const char* what, const TensorImpl& x, std::i
 }
 
 std::vector<std::int64_t> ctc_lengths(const char* op, const char* what, const char* unit, const Tensor& lengths,
-                                      const TensorImpl& x, std::int64_t batch, std::int64_t most, Where where) {
+                                      std::int64_t batch, std::int64_t most, Where where) {
   if (!lengths.defined()) return std::vector<std::int64_t>(static_cast<std::size_t>(batch), most);
   const TensorImpl& impl = core::defined(op, lengths, where);
   if (impl.dtype != DType::int32 && impl.dtype != DType::int64)
     base::fail<DTypeError>(where, op, ": the ", what, "s are ", impl.dtype, "; they must be int32 or int64.");
-  core::require_same_device(op, x, impl, where);
   if (impl.rank() != 1 || impl.shape[0] != batch)
     base::fail<ShapeError>(where, op, ": the ", what, "s are ", impl.shape, " and the batch has ", batch,
                            " sequences; they must be [", batch, "].");
@@ -82,10 +81,9 @@ struct Layout {
   std::int64_t most, stride;
 };
 
-Layout layout_of(const TensorImpl& targets, const TensorImpl& x, std::int64_t batch, Where where) {
+Layout layout_of(const TensorImpl& targets, std::int64_t batch, Where where) {
   if (targets.dtype != DType::int32 && targets.dtype != DType::int64)
     base::fail<DTypeError>(where, kOp, ": the targets are ", targets.dtype, "; they must be int32 or int64.");
-  core::require_same_device(kOp, x, targets, where);
   if (targets.rank() == 1) return {targets.shape[0], 0};
   if (targets.rank() != 2 || targets.shape[0] != batch)
     base::fail<ShapeError>(where, kOp, ": the targets are ", targets.shape, " and the batch has ", batch,
@@ -94,13 +92,12 @@ Layout layout_of(const TensorImpl& targets, const TensorImpl& x, std::int64_t ba
   return {targets.shape[1], targets.shape[1]};
 }
 
-Numbers target_lengths_of(const Layout& layout, const Tensor& lengths, const TensorImpl& x, std::int64_t batch,
-                          Where where) {
+Numbers target_lengths_of(const Layout& layout, const Tensor& lengths, std::int64_t batch, Where where) {
   const bool one_axis = layout.stride == 0 && layout.most > 0;
   if (one_axis && !lengths.defined())
     base::fail<ShapeError>(where, kOp, ": the targets are [", layout.most,
                            "] and there are no target lengths; with all labels in one axis there must be.");
-  Numbers list = autograd::ctc_lengths(kOp, "target length", "labels", lengths, x, batch, layout.most, where);
+  Numbers list = autograd::ctc_lengths(kOp, "target length", "labels", lengths, batch, layout.most, where);
   std::int64_t total = 0;
   for (const std::int64_t length : list) total += length;
   if (one_axis && total != layout.most)
@@ -109,10 +106,10 @@ Numbers target_lengths_of(const Layout& layout, const Tensor& lengths, const Ten
   return list;
 }
 
-Targets targets_of(const Tensor& targets, const Tensor& lengths, const TensorImpl& x, const CtcSizes& sizes,
-                   std::int64_t blank, Where where) {
-  const Layout layout = layout_of(core::defined(kOp, targets, where), x, sizes.batch, where);
-  const Numbers counts = target_lengths_of(layout, lengths, x, sizes.batch, where);
+Targets targets_of(const Tensor& targets, const Tensor& lengths, const CtcSizes& sizes, std::int64_t blank,
+                   Where where) {
+  const Layout layout = layout_of(core::defined(kOp, targets, where), sizes.batch, where);
+  const Numbers counts = target_lengths_of(layout, lengths, sizes.batch, where);
   const Numbers list = autograd::converted(targets, DType::int64, where).to_vector<std::int64_t>(where);
   Targets found;
   for (std::size_t b = 0; b < counts.size(); ++b) {
@@ -318,8 +315,8 @@ Tensor ctc_loss(const Tensor& log_probabilities, const Tensor& targets, const Te
   const char* const what = options.from_logits ? "logits" : "log-probabilities";
   const CtcSizes sizes = autograd::ctc_sizes(kOp, what, impl, options.blank, options.time_major, where);
   const Numbers steps =
-      autograd::ctc_lengths(kOp, "input length", "steps", input_lengths, impl, sizes.batch, sizes.time, where);
-  const Targets found = targets_of(targets, target_lengths, impl, sizes, options.blank, where);
+      autograd::ctc_lengths(kOp, "input length", "steps", input_lengths, sizes.batch, sizes.time, where);
+  const Targets found = targets_of(targets, target_lengths, sizes, options.blank, where);
   if (options.infeasible == CtcInfeasible::error) require_paths(found, steps, where);
 
   const autograd::Rollback rollback;

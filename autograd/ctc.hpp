@@ -15,9 +15,9 @@ CtcSizes ctc_sizes(const char* op, const char* what, const TensorImpl& x, std::i
                    Where where);
 
 /// Lengths [batch] in [0, most]; `most` for all if they are undefined. `what` is "input length", `unit` "steps". Throws
-/// ShapeError, DTypeError, DeviceError, IndexError.
+/// ShapeError, DTypeError, IndexError.
 std::vector<std::int64_t> ctc_lengths(const char* op, const char* what, const char* unit, const Tensor& lengths,
-                                      const TensorImpl& x, std::int64_t batch, std::int64_t most, Where where);
+                                      std::int64_t batch, std::int64_t most, Where where);
 
 /// A view [batch, time, classes]; no tape sees it.
 Tensor ctc_batch_first(const Tensor& x, bool time_major, Where where);

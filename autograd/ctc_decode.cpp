@@ -20,7 +20,7 @@ Decoded make_ready(const char* op, const Tensor& x, const Tensor& lengths, const
                    Where where) {
   const TensorImpl& impl = *x.impl();
   const std::vector<std::int64_t> steps =
-      autograd::ctc_lengths(op, "input length", "steps", lengths, impl, sizes.batch, sizes.time, where);
+      autograd::ctc_lengths(op, "input length", "steps", lengths, sizes.batch, sizes.time, where);
   const Tensor wide = autograd::converted(x, autograd::computing_type(impl.dtype), where);
   return {autograd::ctc_batch_first(wide, time_major, where), autograd::ctc_numbers(steps, impl, where)};
 }

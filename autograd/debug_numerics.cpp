@@ -242,8 +242,10 @@ const char* lasting_name(const core::Operation& operation) {
 
 /// Leaves it to the GPU to look, and to tell whoever waits for it next. False if the host has to look by itself.
 bool watched_by_device(const core::Operation& operation, const TensorImpl& x, bool infinite) {
-  if (x.device().kind == DeviceKind::cpu || core::cuda_runtime()->waits_always()) return false;
-  if (!x.contiguous || x.slices.load(std::memory_order_relaxed) != nullptr) return false;
+  if (host_looks(x)) return false;
+  if (const Tensor rows = core::sliced_values(x); rows.defined())
+    return watched_by_device(operation, *rows.impl(), infinite);
+  if (!x.contiguous) return false;
   if (writes_given_number(operation.op)) return true;
   std::vector<const TensorImpl*> inputs;
   for (const Tensor* input : operation.inputs)

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include <capstan/sparse.hpp>
 #include <capstan/tape.hpp>
 
 #include "autograd/ops.hpp"
+#include "lib/core/device_runtime.hpp"
 
 namespace capstan::autograd {
 namespace {
@@ -24,8 +27,16 @@ Tensor unstretched(const Tensor& x, Where where) {
 
 }  // namespace
 
+bool host_looks(const TensorImpl& x) noexcept {
+  return x.device().kind == DeviceKind::cpu || (core::cuda_runtime()->waits_always() && core::capturing() == nullptr);
+}
+
 Tensor on_host(const Tensor& x, Where where) {
-  core::defined("debug", x, where);  // fills in row slices
+  if (std::optional<RowSlices> slices = find_row_slices(x, where)) {
+    const Tensor whole = core::make_sliced(*std::move(slices), x.impl()->shape, where);
+    core::fill_in(*whole.impl(), where);
+    return on_host(whole, where);
+  }
   if (x.impl()->device().kind == DeviceKind::cpu) return x;
   const NoGrad off;
   return x.to(cpu(), where);

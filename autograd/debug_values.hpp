@@ -11,6 +11,8 @@ namespace capstan::autograd {
 /// What is looked for in a tensor.
 enum class Bad : std::uint8_t { nan_or_infinity, nan };
 
+/// Whether the host looks at numbers as soon as they are there. A GPU that nobody waits for looks by itself.
+bool host_looks(const TensorImpl& x) noexcept;
 /// Whether a tensor of floating type holds such a value. One pass, without branches; in parallel if it is large.
 bool has_bad(const Tensor& x, Bad kind, Where where);
 
@@ -18,7 +20,8 @@ bool has_bad(const Tensor& x, Bad kind, Where where);
 /// element. Row slices give their values.
 Tensor distinct_elements(const Tensor& x, Where where);
 
-/// x where it can be read by strides: on the host, with its elements.
+/// x where it can be read by strides: on the host, with its elements. Row slices stay what they are: lazy optimizers go
+/// by them.
 Tensor on_host(const Tensor& x, Where where);
 
 /// Calls `use(value)` for each element of a tensor on the host, in row-major order, with the value as double.

@@ -94,7 +94,7 @@ std::string change_of(double first, double last) {
 }  // namespace
 
 void watch(const std::string& name, const Tensor& tensor, Where where) {
-  const TensorImpl& impl = core::defined("debug::watch", tensor, where);
+  const TensorImpl& impl = core::described("debug::watch", tensor, where);
   const std::string shape = to_string(impl.shape);
   const WatchedRow row = row_of(tensor, where);
   Watches& all = watches();

@@ -87,6 +87,7 @@ void Replay::give(int input, Tensor gradient) {
   } else {
     sum = add(sum, gradient, entry_.where);
   }
+  core::note_own();
 }
 
 void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
@@ -97,6 +98,7 @@ void Replay::give_rows(int input, const RowSlices& slices, const Shape& shape) {
     all = {concat({before->indices, slices.indices}, 0, where), concat({before->values, slices.values}, 0, where)};
   } else if (TensorImpl* place = sum.defined() ? accumulator(input) : nullptr; place != nullptr) {
     core::backend_of(place->device(), where).gather_backward(*slices.values.impl(), *slices.indices.impl(), *place);
+    core::note_own();
     return;
   }
   Tensor rows = core::make_sliced(std::move(all), shape, where);
@@ -309,7 +311,8 @@ void place_seeds(const Log& log, const GradientRequest& request, GradientWork& w
     if (slot < work.base || (work.marks[slot - work.base] & kDependsOnSource) == 0) continue;
     const bool given = !request.output_gradients.empty() && request.output_gradients[i].defined();
     Tensor seed = given ? request.output_gradients[i] : ones_like(request.targets[i], request.where);
-    if (core::watched(core::kWatchResults) && given && has_bad(seed, Bad::nan_or_infinity, request.where))
+    const bool looked_at = core::watched(core::kWatchResults) && given && host_looks(*seed.impl());
+    if (looked_at && has_bad(seed, Bad::nan_or_infinity, request.where))
       seed.impl()->excused.store(true, std::memory_order_relaxed);
     Tensor& sum = work.gradients[slot - work.base];
     sum = sum.defined() ? add(sum, seed, request.where) : std::move(seed);

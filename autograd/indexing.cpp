@@ -68,6 +68,7 @@ void view_replay(Replay& r) {
     const Tensor both = add(place, r.grad(), where);
     backend_of(*sum, where).copy(*both.impl(), *place.impl());
   }
+  core::note_own();
 }
 
 }  // namespace

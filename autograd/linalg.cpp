@@ -27,9 +27,12 @@ void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const 
   if (r.give_beside(input, a, b)) return;
   const Where where = r.where();
   TensorImpl* sum = r.accumulator(input);
-  if (sum != nullptr && a.rank() == 2 && b.rank() == 2)
+  if (sum != nullptr && a.rank() == 2 && b.rank() == 2) {
     backend_of(*sum, where).matmul(*a.impl(), *b.impl(), nullptr, *sum, true);
-  else r.give(input, autograd::sum_to(matmul(a, b, where), shape, where));
+    core::note_own();
+  } else {
+    r.give(input, autograd::sum_to(matmul(a, b, where), shape, where));
+  }
 }
 
 void matmul_replay(Replay& r) {

@@ -261,8 +261,12 @@ void take_replay(Replay& r) {
   const Selection chosen{r.attributes<Places>(), r.saved(0)};
   TensorImpl* sum = r.accumulator(0);
   // straight into the sum: many lookups in one tensor cost no more than their own size
-  if (sum != nullptr && !is_half(sum->dtype)) combine_into(core::Combine::add, *sum, r.grad(), chosen, where);
-  else r.give(0, add_chosen("add_places", r.grad(), chosen, where));
+  if (sum != nullptr && !is_half(sum->dtype)) {
+    combine_into(core::Combine::add, *sum, r.grad(), chosen, where);
+    core::note_own();
+  } else {
+    r.give(0, add_chosen("add_places", r.grad(), chosen, where));
+  }
 }
 
 Tensor take_chosen(const char* op, const Tensor& x, const Selection& here, const Selection& plain, Where where,

@@ -94,13 +94,16 @@ Capture::~Capture() {
 
 void Capture::begin() {
   GpuDevice& gpu = device(device_);
-  blas();  // what is made at first use is made before
   gpu.synchronize();
   throw_reports(device_);
   stream_ = gpu.open_stream(StreamUse::recording);
-  const cudaError_t begun = cudaStreamBeginCapture(gpu.stream(stream_), cudaStreamCaptureModeRelaxed);
-  if (begun != cudaSuccess) gpu.close_stream(stream_);
-  check(begun, "capturing");
+  try {
+    make_blas(stream_);  // what is made at first use is made before
+    check(cudaStreamBeginCapture(gpu.stream(stream_), cudaStreamCaptureModeRelaxed), "capturing");
+  } catch (...) {
+    gpu.close_stream(stream_);
+    throw;
+  }
   before_ = current_stream(device_);
   set_current_stream(device_, stream_);
   recording = this;
@@ -129,7 +132,14 @@ void Capture::end(const Tensor* results, std::size_t count, Where where) {
                       "GPU, or work on a stream that does not come back to the step's.");
   check_what_is_held(results, count, where);
   check(cudaGraphGetNodes(graph_, nullptr, &nodes_), "counting the nodes of a graph");
-  check(cudaGraphInstantiate(&executable_, graph_, 0), "instantiating a graph");
+  cudaError_t made = cudaGraphInstantiate(&executable_, graph_, 0);
+  if (made == cudaErrorMemoryAllocation) {  // the driver's memory, of which the cache may have all
+    cudaGetLastError();
+    device(device_).allocator().release();
+    made = cudaGraphInstantiate(&executable_, graph_, 0);
+  }
+  check(made, "instantiating a graph");
+  check(cudaGraphUpload(executable_, call().stream), "uploading a graph");  // so that the first replay asks for no more
   for (std::size_t i = 0; i < count; ++i)
     if (results[i].defined() && results[i].impl()->device() == cuda(device_)) results_.push_back(results[i]);
   for (Followed& each : followed_) each.count = each.rng->position() - each.first.position;
@@ -317,10 +327,10 @@ void Capture::replay(Where where) {
   call_from(where);
   begin_call("captured step", device_);
   if (replayed_) run_host_part(where);  // recording it has done that for the first time
-  replayed_ = true;
   wait_for_others(where);
   numbers_.send();
   check(cudaGraphLaunch(executable_, call().stream), "launching a graph");
+  replayed_ = true;
   if (waits_always()) wait();
 }
 

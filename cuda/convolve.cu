@@ -82,12 +82,15 @@ void run(const Convolution& c, ConvolveTarget target, const void* x, const Tenso
       return;
     case ConvolveRoute::depthwise:
       return convolve_depthwise(c, target, x, weight.data, bias != nullptr ? bias->data : nullptr, out);
-    case ConvolveRoute::library:
-      if (cudnn_convolve(c, target, x, weight.data, out)) {
-        if (bias != nullptr) apply_bias(*bias, true, c.batch, plane, out);
+    case ConvolveRoute::library: {
+      const bool onto = bias != nullptr && is_half(c.dtype);  // rounded once; not every way of cuDNN can do that
+      if (onto) apply_bias(*bias, false, c.batch, plane, out);
+      if (cudnn_convolve(c, target, x, weight.data, out, onto)) {
+        if (bias != nullptr && !onto) apply_bias(*bias, true, c.batch, plane, out);
         return;
       }
-      break;
+      break;  // tiles write all of it anew
+    }
     case ConvolveRoute::tiles: break;
   }
   convolve_by_tiles(c, target, x, weight.data, bias != nullptr ? bias->data : nullptr, out);

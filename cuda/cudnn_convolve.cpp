@@ -5,6 +5,7 @@
 #include <cudnn.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -106,14 +107,16 @@ struct Plan {
   }
 };
 
-/// One and zero, as cuDNN reads factors: in double for that type, else in float.
+/// One for what is computed, and one or zero for what is there, as cuDNN reads factors: in double for that type, else in
+/// float.
 struct Factors {
-  float one = 1, zero = 0;
-  double wide_one = 1, wide_zero = 0;
+  float one = 1, before;
+  double wide_one = 1, wide_before;
   bool wide;
-  explicit Factors(DType dtype) : wide(dtype == DType::float64) {}
+  Factors(DType dtype, bool accumulate)
+      : before(accumulate ? 1 : 0), wide_before(accumulate ? 1 : 0), wide(dtype == DType::float64) {}
   const void* alpha() const { return wide ? static_cast<const void*>(&wide_one) : &one; }
-  const void* beta() const { return wide ? static_cast<const void*>(&wide_zero) : &zero; }
+  const void* beta() const { return wide ? static_cast<const void*>(&wide_before) : &before; }
 };
 
 // The same for each of the three. `precise`: neither Fourier transforms nor the larger of Winograd's tiles, whose
@@ -213,11 +216,17 @@ void choose(cudnnHandle_t handle, Plan& plan) {
 }
 
 /// All that plans differ in.
-using Key = std::array<std::int64_t, 25>;
-Key key_of(const Convolution& c, ConvolveTarget target, bool tf32) {
-  Key key = {
-      static_cast<std::int64_t>(target), static_cast<std::int64_t>(c.dtype), tf32, c.batch, c.groups, c.in, c.out};
-  std::size_t next = 7;
+using Key = std::array<std::int64_t, 26>;
+Key key_of(const Convolution& c, ConvolveTarget target, bool tf32, bool accumulate) {
+  Key key = {static_cast<std::int64_t>(target),
+             static_cast<std::int64_t>(c.dtype),
+             tf32,
+             accumulate,
+             c.batch,
+             c.groups,
+             c.in,
+             c.out};
+  std::size_t next = 8;
   for (const core::WindowAxis& a : c.axis)
     for (const std::int64_t number : {a.in, a.out, a.kernel, a.stride, a.dilation, a.before}) key[next++] = number;
   return key;
@@ -240,11 +249,21 @@ Library& library() {
   return own;
 }
 
+/// cuDNN asks for 4 bytes, of 16-bit elements too.
+bool begin_well(const void* a, const void* b, const void* out) {
+  constexpr std::uintptr_t kBytes = 4;
+  return (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
+          reinterpret_cast<std::uintptr_t>(out)) %
+             kBytes ==
+         0;
+}
+
 template <class Way>
-bool run(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out) {
+bool run(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out, bool accumulate) {
+  if (!begin_well(a, b, out)) return false;
   Library& own = library();
   const bool tf32 = tf32_allowed();
-  const Key key = key_of(c, target, tf32);
+  const Key key = key_of(c, target, tf32, accumulate);
   auto found = own.plans.find(key);
   if (found == own.plans.end()) {
     if (own.plans.size() >= kMostPlans) own.plans.clear();
@@ -256,7 +275,7 @@ bool run(const Convolution& c, ConvolveTarget target, const void* a, const void*
   Tensor space;
   if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
   const cudnnStatus_t status =
-      Way::run(own.handle, plan, Factors(c.dtype), a, b, plan.bytes > 0 ? space.impl()->data : nullptr, out);
+      Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b, plan.bytes > 0 ? space.impl()->data : nullptr, out);
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
     plan.algorithm = -1;  // it had not known before
     return false;
@@ -275,11 +294,12 @@ bool cudnn_enabled() noexcept {
   return on;
 }
 
-bool cudnn_convolve(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out) {
+bool cudnn_convolve(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out,
+                    bool accumulate) {
   switch (target) {
-    case ConvolveTarget::result: return run<Forward>(c, target, a, b, out);
-    case ConvolveTarget::image: return run<BackwardData>(c, target, a, b, out);
-    case ConvolveTarget::weight: return run<BackwardFilter>(c, target, a, b, out);
+    case ConvolveTarget::result: return run<Forward>(c, target, a, b, out, accumulate);
+    case ConvolveTarget::image: return run<BackwardData>(c, target, a, b, out, accumulate);
+    case ConvolveTarget::weight: return run<BackwardFilter>(c, target, a, b, out, accumulate);
   }
   return false;
 }

@@ -10,11 +10,15 @@ bool cudnn_enabled() noexcept;
 
 /// One of the three, without bias, from the other two: result from images and weights, image from the results'
 /// gradients and weights, weight from images and the results' gradients; for what library_can() takes. The same bits in
-/// every run. False if cuDNN has no way to do so: then nothing has happened.
-bool cudnn_convolve(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out);
+/// every run. `accumulate`: onto what `out` holds, rounded once. False if cuDNN has no way to do so: then nothing has
+/// happened.
+bool cudnn_convolve(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out,
+                    bool accumulate = false);
 #else
 inline bool cudnn_enabled() noexcept { return false; }
-inline bool cudnn_convolve(const Convolution&, ConvolveTarget, const void*, const void*, void*) { return false; }
+inline bool cudnn_convolve(const Convolution&, ConvolveTarget, const void*, const void*, void*, bool = false) {
+  return false;
+}
 #endif
 
 }  // namespace capstan::on_cuda

@@ -117,29 +117,40 @@ struct RunningExtreme {
   }
 };
 
-/// y -> offset + slope * y, which a part of a row makes of the result before it.
+/// y -> offset + slope * y, which a part of a row makes of the result before it; nothing of it where the row has begun.
 struct Affine {
   Factor slope;
   double offset;
+  std::int64_t begun;
 };
 struct Recurrence {
   struct Item {
     double offset, slope;
+    std::int64_t first;
   };
   using Total = Affine;
   Elements<double> out;
   const void *b, *a;
-  __device__ Total none() const { return {{1, 0}, 0}; }
+  __device__ Total none() const { return {{1, 0}, 0, 0}; }
   __device__ Item read(std::int64_t at, std::int64_t step) const {
-    return {read_real(b, out.dtype, at), step == 0 ? 0 : read_real(a, out.dtype, at)};
+    return {read_real(b, out.dtype, at), step == 0 ? 0 : read_real(a, out.dtype, at), step == 0 ? 1 : 0};
   }
   __device__ Total extend(Total before, Item item) const {
-    return {before.slope * scaled_factor(item.slope, 0), item.offset + item.slope * before.offset};
+    if (item.first != 0) return {{0, 0}, item.offset, 1};
+    return {before.slope * scaled_factor(item.slope, 0), item.offset + carried({item.slope, 0}, before), before.begun};
   }
   __device__ Total join(Total before, Total after) const {
-    return {before.slope * after.slope, after.offset + value_of(after.slope * scaled_factor(before.offset, 0))};
+    if (after.begun != 0) return after;
+    return {before.slope * after.slope, after.offset + carried(after.slope, before), before.begun};
   }
   __device__ void write(std::int64_t at, std::int64_t, Total total) const { out.write(at, total.offset); }
+
+ private:
+  /// What has not begun carries nothing, however large the slope.
+  __device__ static double carried(Factor slope, const Total& before) {
+    if (before.begun == 0 && before.offset == 0) return 0;
+    return value_of(slope * scaled_factor(before.offset, 0));
+  }
 };
 
 }  // namespace

@@ -79,18 +79,20 @@ GpuDevice::GpuDevice(int index) : index_(index), allocator_(std::make_unique<Dri
 }
 
 StreamId GpuDevice::open_stream(StreamUse use) {
+  const bool recording = use == StreamUse::recording;
+  const int kept = kMostStreams - kRecordingStreams;
   const std::lock_guard lock(mutex_);
   StreamId other = 0;  // a closed one of the other priority, which is better than none
-  for (StreamId id = 1; id < kMostStreams; ++id) {
+  for (StreamId id = recording ? kept : 1; id < (recording ? kMostStreams : kept); ++id) {
     const std::uint64_t bit = std::uint64_t{1} << id;
     if ((open_ & bit) != 0) continue;
     if (streams_[id] == nullptr) {
       use_device(index_);
       streams_[id] = make_stream(use == StreamUse::urgent);
       uses_[id] = use;
-      if (use == StreamUse::recording) recording_.fetch_or(bit, std::memory_order_relaxed);
+      if (recording) recording_.fetch_or(bit, std::memory_order_relaxed);
     } else if (uses_[id] != use) {
-      if (use != StreamUse::recording && uses_[id] != StreamUse::recording) other = id;
+      other = id;
       continue;
     }
     open_ |= bit;
@@ -100,8 +102,10 @@ StreamId GpuDevice::open_stream(StreamUse use) {
     open_ |= std::uint64_t{1} << other;
     return other;
   }
-  base::fail<DeviceError>(call().where, "Stream: cuda:", index_, " has ", kMostStreams,
-                          " streams already; that is the most.");
+  if (recording)
+    base::fail<DeviceError>(call().where, "capture: ", kRecordingStreams, " steps are being captured on cuda:", index_,
+                            " already; that is the most.");
+  base::fail<DeviceError>(call().where, "Stream: cuda:", index_, " has ", kept, " streams already; that is the most.");
 }
 
 void GpuDevice::close_stream(StreamId id) noexcept {

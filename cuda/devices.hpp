@@ -13,7 +13,8 @@
 namespace capstan::on_cuda {
 
 inline constexpr int kMostDevices = 16;
-inline constexpr int kMostStreams = 64;  // of a device; what used a tensor is kept as a bit for each
+inline constexpr int kMostStreams = 64;      // of a device; what used a tensor is kept as a bit for each
+inline constexpr int kRecordingStreams = 8;  // of these, the last ones: for steps that are being captured
 
 /// What a stream is for. Steps are captured on streams of their own, on which nothing ever runs: nobody has to wait for
 /// them, or may, since that ends the capture of whatever thread uses them.

@@ -13,10 +13,17 @@
 namespace capstan::on_cuda {
 namespace {
 
+/// Whether matrices stand in reverse order, which cuBLAS does not promise to take.
+bool steps_back(const TensorImpl& x) {
+  for (int axis = 0; axis < x.rank() - 2; ++axis)
+    if (x.shape[axis] > 1 && x.strides[axis] < 0) return true;
+  return false;
+}
+
 /// The operand itself if it can be multiplied as it stands, else a contiguous copy, which `copied` holds. Leading axes
 /// along which it is stretched are not copied out.
 const TensorImpl& usable(const TensorImpl& x, Tensor& copied) {
-  if (layout_of(x).fits) return x;
+  if (layout_of(x).fits && !steps_back(x)) return x;
   std::int64_t sizes[kMaxRank];
   for (int axis = 0; axis < x.rank(); ++axis)
     sizes[axis] = axis < x.rank() - 2 && x.strides[axis] == 0 ? 1 : x.shape[axis];

@@ -79,9 +79,11 @@ void synchronize_device(Device d, Where where) {
 
 int current(Device d) noexcept { return current_stream(d.index); }
 void set_current(Device d, int stream, Where where) {
-  enter("StreamScope", d, where);
+  const GpuDevice& gpu = enter("StreamScope", d, where);
   if (capture_on(d.index) != nullptr)
     base::fail<Error>(where, "StreamScope: a captured step runs on a stream of its own; choose one around it.");
+  if (gpu.records(stream))
+    base::fail<Error>(where, "StreamScope: this stream is there to capture a step; take one of Stream::create.");
   set_current_stream(d.index, stream);
 }
 

@@ -9,6 +9,7 @@
 
 #include "data/fail.hpp"
 #include "data/stage.hpp"
+#include "lib/base/pattern.hpp"
 
 namespace capstan::data {
 namespace detail {
@@ -77,18 +78,6 @@ class Files : public Stage {
   Where where_;
 };
 
-/// `*` any text, `?` one character. Goes back to the last star only, so that it takes at most size times size steps.
-bool matches(const std::string& name, const std::string& pattern) {
-  std::size_t i = 0, p = 0, star = std::string::npos, from = 0;
-  while (i < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') star = p++, from = i;
-    else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[i])) ++i, ++p;
-    else if (star != std::string::npos) p = star + 1, i = ++from;
-    else return false;
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
 
 }  // namespace
 }  // namespace detail
@@ -120,7 +109,7 @@ Pipeline<std::string> files(const std::string& pattern, Where where) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     const std::string name = at->path().filename().string();
-    if (at->is_regular_file(ignored) && detail::matches(name, path.filename().string()))
+    if (at->is_regular_file(ignored) && base::matches(name, path.filename().string()))
       found.push_back((path.has_parent_path() ? folder / name : fs::path(name)).string());
   }
   if (error) fail<IoError>(where, "files: ", pattern, ": the folder cannot be read: ", error.message(), '.');

@@ -148,6 +148,11 @@ Tensor tensor_of(std::span<const T> values) {
 }
 }  // namespace
 
+void fail_large(std::size_t element, std::uint64_t value, const Joining& joining) {
+  fail<DTypeError>(joining.where, "element ", element, " of the batch is ", std::to_string(value),
+                   "; an int64 holds less than 2^63.");
+}
+
 Tensor numbers(std::span<const bool> values) { return tensor_of(values); }
 Tensor numbers(std::span<const std::uint8_t> values) { return tensor_of(values); }
 Tensor numbers(std::span<const std::int32_t> values) { return tensor_of(values); }

@@ -59,6 +59,11 @@ std::optional<CheckpointName> parse_name(std::string_view text, std::string_view
   return name;
 }
 
+/// Whether that ends the name of a temporary file, as OutputFile makes them: ".part4711-0".
+bool is_temporary(std::string_view rest) {
+  return take(rest, kPart) && take_number(rest) >= 0 && take(rest, "-") && take_number(rest) >= 0 && rest.empty();
+}
+
 /// Calls `use(file name, whether it is a regular file)` for what lies in a folder.
 template <class Use>
 void each_file(const std::string& folder, std::error_code& error, Use use) {
@@ -173,7 +178,7 @@ void CheckpointFolder::tidy() const noexcept {
     std::error_code error;
     each_file(path, error, [&](const std::string& file, bool regular) {
       std::string_view rest;
-      if (regular && parse_name(file, rest) && rest.starts_with(kPart)) left.push_back(file);
+      if (regular && parse_name(file, rest) && is_temporary(rest)) left.push_back(file);
     });
     for (const std::string& file : left) remove_if_left(path_of(file));
   } catch (...) {  // no memory: they stay

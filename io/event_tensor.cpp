@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -32,7 +33,7 @@ constexpr TensorNumber kNumbers[] = {
     {1, DType::float32, kFloatList, 4, false},   // DT_FLOAT
     {2, DType::float64, kDoubleList, 8, false},  // DT_DOUBLE
     {3, DType::int32, 7, 4, true},               // DT_INT32
-    {4, DType::uint8, 7, 1, false},              // DT_UINT8
+    {4, DType::uint8, 7, 1, false, 16},          // DT_UINT8
     {5, DType::int16, 7, 2, true},               // DT_INT16
     {6, DType::int8, 7, 1, true},                // DT_INT8
     {9, DType::int64, 10, 8, true},              // DT_INT64
@@ -65,6 +66,18 @@ std::int64_t integer_at(const char* bytes, const TensorNumber& number) {
     case 4: return number.is_signed ? value_at<std::int32_t>(bytes) : std::int64_t{value_at<std::uint32_t>(bytes)};
     default: return value_at<std::int64_t>(bytes);
   }
+}
+
+/// The bits of a 16-bit number. PyTorch writes those of the float32 with its value, none of which but 0's fit into 16:
+/// they are converted, and stay as they are if the type has no such number.
+std::int64_t half_bits(std::int64_t value, DType dtype) {
+  if ((value >= 0 && value <= 0xFFFF) || value < INT32_MIN || value > INT32_MAX) return value;
+  const auto number = std::bit_cast<float>(static_cast<std::int32_t>(value));
+  const auto narrowed = [&](auto half) {
+    const bool same = static_cast<float>(half) == number || std::isnan(number);
+    return same ? std::int64_t{half.bits()} : value;
+  };
+  return dtype == DType::bfloat16 ? narrowed(bfloat16(number)) : narrowed(float16(number));
 }
 
 double real_at(const char* bytes, const TensorNumber& number) {
@@ -197,7 +210,8 @@ std::string TensorMessage::listed_values() const {
   std::vector<double> doubles;
   std::vector<std::int64_t> integers;
   for (ProtobufMessage message(source_, bytes_); message.next();) {
-    if (message.number() != number_->field) message.skip();
+    const std::uint32_t list = message.number();
+    if (list != number_->field && (number_->other == 0 || list != number_->other)) message.skip();
     else if (number_->field == kFloatList) message.read_floats(floats);
     else if (number_->field == kDoubleList) message.read_doubles(doubles);
     else message.read_integers(integers);
@@ -206,7 +220,8 @@ std::string TensorMessage::listed_values() const {
   if (number_->field == kDoubleList) return raw_bytes(doubles);
   std::string all;
   all.reserve(integers.size() * static_cast<std::size_t>(number_->bytes));
-  for (const std::int64_t integer : integers) {
+  for (std::int64_t integer : integers) {
+    if (number_->field == kHalfList) integer = half_bits(integer, number_->dtype);
     if (!fits(integer, *number_))
       source_.fail("a tensor, ", description(), ", holds ", integer, " in the message at offset ", source_.offset(),
                    "; its values must be of its type.");

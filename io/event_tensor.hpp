@@ -17,9 +17,10 @@ namespace capstan::io {
 struct TensorNumber {
   std::int64_t type;    // of enum DataType
   DType dtype;          // what it becomes, which holds all of its values
-  std::uint32_t field;  // the list of values that are not in tensor_content
+  std::uint32_t field;  // the list of values that are not in tensor_content; or `other`, where PyTorch writes bytes
   int bytes;            // of one in tensor_content
   bool is_signed;       // if it is an integer
+  std::uint32_t other = 0;
 };
 
 /// A tensor whose type and shape are known, and whose values are looked at when it is known what they should be.

@@ -150,10 +150,13 @@ std::vector<ScalarCurve> read_scalars(const std::string& path, Where where) {
   std::vector<std::string> files{path};
   if (std::filesystem::is_directory(path, unknown)) files = in_order(event_files_in(path, where), where);
   Curves curves;
+  TagPlugins plugins;  // of the run: only the first value of a tag has to name its plugin, in whichever file
   for (const std::string& file : files) {
     curves.start_file();
     EventRecords records(kOp, file, {}, where);
+    records.plugins = std::move(plugins);
     for (Event event; records.next(event, where);) curves.add(event);
+    plugins = std::move(records.plugins);
   }
   return curves.take();
 }

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/order.hpp>
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
+#include <capstan/sparse.hpp>
 
 #include "io/summary_parts.hpp"
 #include "lib/base/text.hpp"
@@ -14,9 +16,11 @@
 namespace capstan::io {
 namespace {
 
-/// The elements that are neither NaN nor infinite, as float64 [n].
+/// The elements that are neither NaN nor infinite, as float64 [n]. Row slices stay what they are.
 Tensor finite_elements(const Tensor& values, Where where) {
-  const Tensor flat = flatten(values, 0, -1, where).to(DType::float64, where);
+  const std::optional<RowSlices> slices = find_row_slices(values, where);
+  const Tensor whole = slices.has_value() ? from_row_slices(*slices, values.shape(where), where) : values;
+  const Tensor flat = flatten(whole, 0, -1, where).to(DType::float64, where);
   if (!is_floating(values.dtype(where))) return flat;
   const Tensor mask = isfinite(flat, where);
   const std::int64_t count = sum(mask, {}, {}, where).item<std::int64_t>(where);

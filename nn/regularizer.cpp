@@ -1,13 +1,12 @@
 #include <capstan/nn/regularizer.hpp>
 
-#include <cstddef>
-
 #include <capstan/create.hpp>
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/linalg.hpp>
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
 
+#include "lib/base/pattern.hpp"
 #include "lib/base/text.hpp"
 
 namespace capstan::nn {
@@ -77,24 +76,7 @@ Tensor l2_penalty(std::span<const Tensor> parameters, double strength, Where whe
   return regularizer::l2(strength)(parameters, where);
 }
 
-bool matches(std::string_view name, std::string_view pattern) noexcept {
-  std::size_t at = 0, p = 0, star = std::string_view::npos, retry = 0;
-  while (at < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;  // for nothing, at first
-      retry = at;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[at])) {
-      ++p, ++at;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;  // the last star takes one character more
-      at = ++retry;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
+bool matches(std::string_view name, std::string_view pattern) noexcept { return base::matches(name, pattern); }
 
 namespace detail {
 namespace {

@@ -1,5 +1,5 @@
 // 15_letters: sorts the letters of words, which it has not seen before, by a network that reads and one that says.
-// Shows: words from files as numbers, held-out words, shuffled and padded batches from a pipeline, sequence to sequence
+// Shows: words as numbers, held-out words, shuffled and padded batches from a pipeline, sequence to sequence
 //        with plain cells, greedy decoding beside beam search.
 // Prints: the progress, the share of the held-out words that are sorted without an error, some of the answers, and what
 //         beam search holds likeliest for one word. Draws the curves.
@@ -67,14 +67,37 @@ struct Split {
   Words learned, held_out;
 };
 
-/// A word that is held out is so wherever it stands in the files, and counts once. Others come as often as there.
-Split read_words(const std::string& folder, std::uint64_t seed) {
+Words read_words(const std::string& folder) {
   const std::string sources = cs::io::read_text(folder + "/letters_source.txt");
   const std::string targets = cs::io::read_text(folder + "/letters_target.txt");
   const std::vector<std::string_view> words = data::split_words(sources), sorted = data::split_words(targets);
   if (words.size() != sorted.size()) throw cs::IoError(folder + ": the two files have different numbers of lines");
+  if (words.size() < 100 * kShown) throw cs::IoError(folder + ": too few words");
+  Words all;
+  for (std::size_t i = 0; i < words.size(); ++i) all.add(words[i], sorted[i]);
+  return all;
+}
 
-  const std::set<std::string_view> distinct(words.begin(), words.end());
+/// Words of random letters, as those of the files are.
+Words make_words(std::int64_t count, std::uint64_t seed) {
+  cs::Rng rng = cs::Rng(seed).stream(2);
+  const std::vector<std::int64_t> lengths = cs::randint(1, kLongest + 1, {count}, rng).to_vector<std::int64_t>(),
+                                  letters = cs::randint(0, 26, {count * kLongest}, rng).to_vector<std::int64_t>();
+  Words all;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    std::string word;
+    for (std::int64_t k = 0; k < lengths[i]; ++k)
+      word += static_cast<char>('a' + letters[i * kLongest + static_cast<std::size_t>(k)]);
+    std::string sorted = word;
+    std::sort(sorted.begin(), sorted.end());
+    all.add(word, sorted);
+  }
+  return all;
+}
+
+/// A word that is held out is so wherever it stands, and counts once. Others come as often as there.
+Split split_words(const Words& all, std::uint64_t seed) {
+  const std::set<std::string_view> distinct(all.words.begin(), all.words.end());
   cs::Rng rng = cs::Rng(seed).stream(1);
   const std::vector<float> draws =
       cs::uniform({static_cast<std::int64_t>(distinct.size())}, 0, 1, rng).to_vector<float>();
@@ -84,11 +107,10 @@ Split read_words(const std::string& folder, std::uint64_t seed) {
     if (draws[place++] < kHeldOut) held_out.insert(word);
 
   Split split;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (!held_out.contains(words[i])) split.learned.add(words[i], sorted[i]);
-    else if (seen.insert(words[i]).second) split.held_out.add(words[i], sorted[i]);
+  for (std::size_t i = 0; i < all.words.size(); ++i) {
+    if (!held_out.contains(all.words[i])) split.learned.add(all.words[i], all.sorted[i]);
+    else if (seen.insert(all.words[i]).second) split.held_out.add(all.words[i], all.sorted[i]);
   }
-  if (split.held_out.words.size() < kShown) throw cs::IoError(folder + ": too few words");
   return split;
 }
 
@@ -197,7 +219,8 @@ void draw(const std::string& path, Curves curves) {
 
 int run(Options options) {
   if (options.quick) options.epochs = std::min<std::int64_t>(options.epochs, 15);
-  const Split split = read_words(sample::data_folder("letters_sort", options.folder), options.seed);
+  const std::string folder = sample::find_data_folder("letters_sort", options.folder);
+  const Split split = split_words(folder.empty() ? make_words(10000, options.seed) : read_words(folder), options.seed);
   const data::Vocabulary letters = alphabet();
   nn::TokenLists lists;
   for (const std::string& word : split.held_out.words) lists.push_back(letters.encode_list(word));
@@ -241,7 +264,7 @@ int main(int argc, char** argv) {
       argc, argv, "Sorts the letters of words by sequence to sequence.", options,
       [&](sample::CommandLine& line) {
         line.add_picture("letters.svg");
-        line.add("--data", options.folder, "folder of letters_source.txt and letters_target.txt");
+        line.add("--data", options.folder, "folder of letters_source.txt and letters_target.txt; else random words");
         line.add("--epochs", options.epochs, "passes over the words", 1);
         line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },

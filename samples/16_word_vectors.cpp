@@ -229,7 +229,7 @@ int run(Options options) {
   if (options.quick) options.steps = std::min<std::int64_t>(options.steps, 10000);
   if (options.published) options.window = 1;
   const std::string text = sample::text8_part(sample::data_folder("text8", options.folder));
-  const std::string questions_file = sample::data_folder("word_analogies", options.questions) + "/questions-words.txt";
+  const std::string questions = sample::find_data_folder("word_analogies", options.questions);
   const data::Vocabulary vocabulary(text, {.min_count = 5, .unknown = "<unk>"});
   const cs::Tensor ids = vocabulary.encode(text);
   std::printf("a text of %lld words, %lld of which come at least 5 times\n", static_cast<long long>(ids.numel()),
@@ -243,7 +243,9 @@ int run(Options options) {
   print_neighbours(vectors, vocabulary, "three he can american world city january war");
   const double numbers = share_within(vectors, vocabulary, kNumbers);
   const double months = share_within(vectors, vocabulary, kMonths);
-  const Score score = answer(vectors, read_questions(questions_file, vocabulary));
+  Score score;
+  if (!questions.empty()) score = answer(vectors, read_questions(questions + "/questions-words.txt", vocabulary));
+  else std::printf("data/word_analogies is not there, so nothing is asked: scripts/get-data fetches it\n");
   if (!options.picture.empty()) draw(options.picture, vectors, vocabulary);
 
   const Bounds least = bounds_of(options);

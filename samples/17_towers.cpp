@@ -103,8 +103,10 @@ class Crew {
  public:
   explicit Crew(const std::vector<cs::Device>& devices)
       : gate_(static_cast<std::ptrdiff_t>(devices.size()) + 1), errors_(devices.size()) {
+    std::vector<cs::Stream> streams;  // all of them before the first thread, which would wait for the others
+    for (const cs::Device& device : devices) streams.push_back(cs::Stream::create(device));
     for (std::size_t i = 0; i < devices.size(); ++i)
-      threads_.emplace_back([this, i, stream = cs::Stream::create(devices[i])] { work(i, stream); });
+      threads_.emplace_back([this, i, stream = streams[i]] { work(i, stream); });
   }
   ~Crew() {
     job_ = nullptr;
@@ -289,7 +291,7 @@ int main(int argc, char** argv) {
   return sample::run(
       argc, argv, "Trains one model in towers on several devices, with averaged gradients.", options,
       [&](sample::CommandLine& line) {
-        line.add("--towers", options.towers, "0: one for each GPU, else 2", 0, 1000);
+        line.add("--towers", options.towers, "0: one for each GPU, else 2", 0, 32);
         line.add("--steps", options.steps, "training steps", 1);
         line.add("--batch", options.batch, "points a step, of all towers together", 1);
         line.add_picture("towers.svg");

@@ -36,15 +36,29 @@ struct NoData : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Whether there are files in it, but for what scripts/get-data has begun to fetch.
+inline bool has_files(const std::string& folder) {
+  std::error_code none;  // no folder, or one that may not be read
+  for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator(folder, none))
+    if (entry.path().extension() != ".part") return true;
+  return false;
+}
+
 /// The folder of a data set: `given` if it is not empty, else data/NAME, where scripts/get-data puts it, else
-/// $CAPSTAN_SHARED/data/NAME. Throws NoData, which ends the program with kSkipped, if none of them is there.
-inline std::string data_folder(const std::string& name, const std::string& given = "") {
+/// $CAPSTAN_SHARED/data/NAME. Empty if none of them is there.
+inline std::string find_data_folder(const std::string& name, const std::string& given = "") {
   if (!given.empty()) return given;
   std::string folder = "data/" + name;
-  if (std::filesystem::is_directory(folder)) return folder;
+  if (has_files(folder)) return folder;
   const char* const shared = std::getenv("CAPSTAN_SHARED");
   folder = (shared != nullptr && *shared != '\0' ? std::string(shared) : "../shared") + "/data/" + name;
-  if (std::filesystem::is_directory(folder)) return folder;
+  return has_files(folder) ? folder : "";
+}
+
+/// The same. Throws NoData, which ends the program with kSkipped, where that is empty.
+inline std::string data_folder(const std::string& name, const std::string& given = "") {
+  std::string folder = find_data_folder(name, given);
+  if (!folder.empty()) return folder;
   throw NoData("data/" + name + " is not there: fetch it with scripts/get-data, whose --list shows what it has, or " +
                "name its folder by the sample's option for it, which --help shows");
 }

@@ -528,6 +528,10 @@ TEST_CASE("what killed runs have left goes, and what is being written stays", "[
   const std::string left = folder.write_text("checkpoint-000003-step-9.safetensors.part1-0", "half"),
                     written = folder.write_text("checkpoint-000004-step-9.safetensors.part1-0", "half"),
                     other = folder.write_text("net.safetensors.part1-0", "half");
+  std::vector<std::string> of_others;  // what browsers, managers of files and the like are about to bring
+  for (const char* end : {".part", ".partial", ".part1", ".part1-", ".part1-2x", ".part-1-2", ".part1-2-3"})
+    of_others.push_back(
+        folder.write_text(std::string("checkpoint-000002-step-9.safetensors") + end, "half"));
   const int file = open(written.c_str(), O_WRONLY | O_CLOEXEC);
   REQUIRE(file >= 0);
   REQUIRE(flock(file, LOCK_EX) == 0);
@@ -540,6 +544,7 @@ TEST_CASE("what killed runs have left goes, and what is being written stays", "[
   CHECK(!fs::exists(left));
   CHECK(fs::exists(written));
   CHECK(fs::exists(other));
+  for (const std::string& file : of_others) CHECK(fs::exists(file));
   CHECK(checkpoints.checkpoints().at(0).number == 5);  // 4 is taken
 }
 

@@ -128,6 +128,10 @@ TEST_CASE("float32 and 16-bit totals do not drift", "[cumulative]") {
 TEST_CASE("running totals meet zeros, infinities and NaN as their definitions do", "[cumulative]") {
   CHECK(same(cumsum(Tensor{1.0, kInfinity, -kInfinity, 1.0}, 0), {1.0, kInfinity, kNaN, kNaN}));
   CHECK(same(cumprod(Tensor{2.0, 0.0, 3.0, kNaN}, 0), {2.0, 0.0, 0.0, kNaN}));
+  // products too large and too small, which what follows brings back
+  CHECK(same(cumprod(Tensor{0x1p600, 0x1p600, 0x1p-900, 0.0}, 0), {0x1p600, kInfinity, 0x1p300, 0.0}));
+  CHECK(same(cumprod(Tensor{0x1p-600, -0x1p-600, 0x1p900}, 0), {0x1p-600, -0.0, -0x1p-300}));
+  CHECK(same(cumprod(Tensor{2.0, kInfinity, 0.5, 0.0}, 0), {2.0, kInfinity, kInfinity, kNaN}));
   CHECK(same(logcumsumexp(Tensor{-kInfinity, -kInfinity, 1.0, -kInfinity}, 0), {-kInfinity, -kInfinity, 1.0, 1.0}));
   CHECK(same(logcumsumexp(Tensor{1.0, kInfinity, kInfinity, kNaN}, 0), {1.0, kInfinity, kInfinity, kNaN}));
   CHECK(same(logcumsumexp(Tensor{-kInfinity, kNaN, 1.0}, 0), {-kInfinity, kNaN, kNaN}));

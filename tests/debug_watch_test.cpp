@@ -4,6 +4,8 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/files.hpp"
+
 using namespace capstan;
 using namespace tests;
 
@@ -16,6 +18,31 @@ struct Clean {
 };
 
 }  // namespace
+
+TEST_CASE("looking at a gradient of some rows changes nothing for a lazy optimizer", "[debug][sparse][host]") {
+  const Clean clean;
+  const TemporaryFolder folder;
+  io::SummaryWriter log(folder.path("run"));
+  const Tensor looked_at = random_in(-1, 1, {100, 8}), alone = looked_at.copy(), rows = {3, 5};
+  for (const Tensor& table : {looked_at, alone}) {
+    optim::Adam adam({table}, {.weight_decay = 0.5, .lazy = true});
+    for (int step = 0; step < 3; ++step) {
+      GradientTape tape;
+      tape.watch(table);
+      const Tensor gradient = tape.gradient(sum(square(gather(table, rows))), table);
+      if (table.is_same(looked_at)) {
+        debug::watch("gradient", gradient);
+        log.histogram("gradient", gradient, step);
+      }
+      CHECK(has_row_slices(gradient));
+      adam.apply(std::vector{gradient});
+    }
+  }
+  CHECK(same_bits(values(looked_at), values(alone)));
+  const std::vector<debug::WatchedRow> history = debug::history("gradient");
+  REQUIRE(history.size() == 3);
+  CHECK(history[0].zero_share == 0.98);  // of all rows
+}
 
 TEST_CASE("a watched tensor leaves its figures", "[debug]") {
   const Clean clean;

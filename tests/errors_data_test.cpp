@@ -124,6 +124,7 @@ TEST_CASE("batches refuse tensors that do not go together", "[data][pipeline][er
       {__LINE__, message_of<ShapeError>, [&] { walk(both(two, column) | data::padded_batch(2)); }, "padded_batch" + ranks},
       {__LINE__, message_of<ShapeError>, [&] { walk(both(two, column) | data::bucket_by_length(length, {}, {2})); }, "bucket_by_length" + ranks},
       {__LINE__, message_of<DTypeError>, [&] { walk(both(two, integers) | data::batch(2)); }, "batch" + types},
+      {__LINE__, message_of<DTypeError>, [&] { walk(data::from(std::vector<std::uint64_t>{INT64_MAX, 1ull << 63}) | data::batch(2)); }, "batch: element 0: element 1 of the batch is 9223372036854775808; an int64 holds less than 2^63."},
       {__LINE__, message_of<DTypeError>, [&] { walk(both(two, integers) | data::padded_batch(2)); }, "padded_batch" + types},
       {__LINE__, message_of<Error>, [&] { walk(both(two, nothing) | data::batch(2)); }, "batch: element 0: the tensor of element 1 of the batch is undefined."},
       {__LINE__, message_of<Error>, [&] { walk(both(nothing, two) | data::padded_batch(2)); }, "padded_batch: element 0: the tensor of element 0 of the batch is undefined."},

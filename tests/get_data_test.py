@@ -317,7 +317,7 @@ class GetData(unittest.TestCase):
         listed = self.run_script("--list")
         self.assertEqual(listed.returncode, 0)
         names = [line.split()[0] for line in listed.stdout.splitlines()]
-        self.assertEqual(names, ["mnist", "fashion_mnist", "cifar10", "ptb", "text8", "california_housing", "iris"])
+        self.assertEqual(names, ["mnist", "fashion_mnist", "cifar10", "ptb", "text8", "word_analogies", "california_housing", "iris"])
         unknown = self.run_script("imagenet")
         self.assertEqual(unknown.returncode, 2)
         self.assertIn("no set is called imagenet; there are mnist, ", unknown.stderr)

@@ -300,6 +300,10 @@ TEST_CASE("medians and quantiles are NaN if there is one, and take infinities as
              {{kNaN, 2.0}, {kNaN, kInfinity}, {kNaN, kInfinity}}));
   const Tensor half_infinite = {1.0, kInfinity};
   CHECK(same(quantile(half_infinite, {0.0, 0.5, 1.0}), {1.0, kInfinity, kInfinity}));  // no difference of infinities
+  CHECK(same(quantile(Tensor{-kInfinity, 5.0}, {0.0, 0.25, 0.75, 1.0}), {-kInfinity, -kInfinity, -kInfinity, 5.0}));
+  CHECK(same(quantile(Tensor{kInfinity, kInfinity}, 0.3), Tensor(kInfinity)));
+  CHECK(same(quantile(Tensor{-kInfinity, kInfinity}, 0.3), Tensor(kNaN)));
+  CHECK(same(quantile(Tensor{-1.5e308, 1.5e308}, {0.5, 0.75}), {0.0, 0.75e308}));  // whose difference is too large
   CHECK(same(quantile(Tensor{0.1, 0.1, 0.1}, 0.3), Tensor(0.1)));  // nor a rounding between equal ones
 }
 

@@ -297,6 +297,8 @@ TEST_CASE("files are found by a pattern and sorted by name", "[data][pipeline][h
   CHECK(found("*") == Texts{"test-1.txt", "train-.txt", "train-1.csv", "train-1.txt", "train-10.txt", "train-2.txt"});
   CHECK(found("train-1.csv") == Texts{"train-1.csv"});
   CHECK(data::files(folder.path("train-?.txt")).size() == 2);
+  folder.write_text("train-ä.png", "x");
+  CHECK(found("train-?.png") == Texts{"train-ä.png"});
 
   auto lines = data::files(folder.path("t*-1.txt")) |
                data::interleave([](const std::string& path) { return data::lines(path); });

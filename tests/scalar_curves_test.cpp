@@ -70,6 +70,23 @@ TEST_CASE("a later file of a folder replaces what it begins at, tag by tag", "[i
   CHECK(curves[1].steps == Steps{1, 3});  // the second file has none of these
 }
 
+TEST_CASE("a tag's plugin counts for all files of a run", "[io][events][host]") {
+  if (!wire::has_events()) return;
+  const TemporaryFolder folder;
+  const std::string content = wire::text(9, wire::text(1, wire::text(1, "scalars")));
+  const auto value = [](float number) { return wire::text(8, wire::tensor(1, {}, wire::single(5, number))); };
+  folder.write("a.tfevents.1",
+               wire::file_of({wire::event(100, 0, wire::text(3, "brain.Event:2")),
+                              wire::event(101, 1, wire::summary(wire::text(1, "loss") + content + value(0.5f)))}));
+  folder.write("a.tfevents.2",  // of a writer that was opened anew, which has named it before
+               wire::file_of({wire::event(200, 0, wire::text(3, "brain.Event:2")),
+                              wire::event(201, 2, wire::summary(wire::text(1, "loss") + value(0.25f)))}));
+  const std::vector<cs::io::ScalarCurve> curves = cs::io::read_scalars(folder_of(folder));
+  REQUIRE(curves.size() == 1);
+  CHECK(curves[0].steps == Steps{1, 2});
+  CHECK(curves[0].values == Values{0.5, 0.25});
+}
+
 TEST_CASE("of three files the last that reaches back counts", "[io][events][host]") {
   if (!wire::has_events()) return;
   const TemporaryFolder folder;

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include <capstan/nn/regularizer.hpp>
+
 namespace tools {
 namespace {
 
@@ -73,33 +75,12 @@ Series series_of(const Run& run, const ScalarCurve& curve, const RunChartOptions
 
 }  // namespace
 
-bool matches(std::string_view pattern, std::string_view text) {
-  std::size_t p = 0, t = 0, star = std::string_view::npos,
-              begin = 0;  // the last '*', and where what it stands for ends
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      begin = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++begin;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
-
 std::vector<std::string> tags_of(const std::vector<Run>& runs, const std::vector<std::string>& patterns) {
   std::vector<std::string> tags;
   std::set<std::string> seen;
   for (const Run& run : runs)
     for (const ScalarCurve& curve : run.curves) {
-      const auto fits = [&](const std::string& pattern) { return matches(pattern, curve.tag); };
+      const auto fits = [&](const std::string& pattern) { return capstan::nn::matches(curve.tag, pattern); };
       const bool wanted = patterns.empty() || std::any_of(patterns.begin(), patterns.end(), fits);
       if (wanted && seen.insert(curve.tag).second) tags.push_back(curve.tag);
     }

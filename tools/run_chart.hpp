@@ -1,7 +1,6 @@
 #pragma once
 // The curves of several runs as a chart: a panel for each tag, a curve for each run.
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <capstan/io/events.hpp>
@@ -23,10 +22,7 @@ struct RunChartOptions {
   std::string title;  ///< empty: from the runs' names
 };
 
-/// Whether the whole text fits a pattern in which '*' stands for any characters and '?' for one.
-bool matches(std::string_view pattern, std::string_view text);
-
-/// The tags of all runs that are wanted, in the order in which they first appear.
+/// The tags of all runs that are wanted, by patterns as `nn::matches` has them, in the order in which they first appear.
 std::vector<std::string> tags_of(const std::vector<Run>& runs, const std::vector<std::string>& patterns);
 
 /// The run's curve of that tag, or null.

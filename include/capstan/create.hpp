@@ -19,7 +19,8 @@ struct TensorOptions {
 Tensor empty(const Shape& shape, TensorOptions options = {}, Where where = Where::current());
 Tensor zeros(const Shape& shape, TensorOptions options = {}, Where where = Where::current());
 Tensor ones(const Shape& shape, TensorOptions options = {}, Where where = Where::current());
-/// Every element `value`, converted to the options' type. DTypeError if the type cannot hold it.
+/// Every element `value` in the options' type, float32 if they name none; see scalar.hpp for what goes with it
+/// (DTypeError).
 Tensor full(const Shape& shape, Scalar value, TensorOptions options = {}, Where where = Where::current());
 
 /// Shape, type and device of another tensor.

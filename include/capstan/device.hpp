@@ -23,7 +23,8 @@ class Captured;
 /// The GPU of a number: `cuda(0)`. Naming one always works; using one that is not there throws DeviceError. Also where
 /// functions for GPUs stand.
 struct cuda : Device {
-  constexpr explicit cuda(int number = 0) noexcept : Device{DeviceKind::cuda, static_cast<std::int8_t>(number)} {}
+  constexpr explicit cuda(int number = 0) noexcept
+      : Device{DeviceKind::cuda, static_cast<std::int8_t>(number < 0 || number > 127 ? -1 : number)} {}
 
   /// A function of tensors that is recorded as a CUDA graph and replayed; see capstan/capture.hpp.
   template <class F>

@@ -28,8 +28,8 @@ template <std::floating_point T>
 void set_limit(Device device, T share, Where where = Where::current()) {
   set_limit_share(device, static_cast<double>(share), where);
 }
-/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of the host's
-/// memory, on a GPU all of it.
+/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of that of the
+/// machine, or of what control groups allow, on a GPU all of it.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
 /// free a block, or ask for one that their cache does not have. On a GPU also the numbers that this thread keeps there,

@@ -9,7 +9,7 @@ namespace capstan CAPSTAN_PUBLIC {
 
 /// One C++ number. Beside a tensor it takes the tensor's element type, as the Array API standard says of Python
 /// numbers: integers fit every numeric tensor, floating numbers only floating tensors, bool only bool tensors;
-/// anything else, and an integer that the type cannot hold, is a DTypeError.
+/// anything else, and an integer that an integer type cannot hold, is a DTypeError.
 class Scalar {
  public:
   enum class Kind : std::uint8_t { boolean, integer, floating };

@@ -17,8 +17,8 @@ struct StreamOptions {
 /// operation wait on the GPU for those that it depends on. Its memory is reused only behind all of them. What other
 /// programs do with raw pointers, they must order themselves (`wait`, `record`, `native`).
 ///
-/// A Stream is a handle; copies mean the same stream. There are at most 63 besides the default one of a device, of which
-/// each step that is being captured has one.
+/// A Stream is a handle; copies mean the same stream. There are at most 55 besides the default one of a device, and 8 for
+/// steps that are being captured.
 class Stream {
  public:
   /// The default stream of the CPU.

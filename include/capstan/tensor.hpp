@@ -177,7 +177,8 @@ class Tensor {
   Tensor to(DType dtype, Where where = Where::current()) const;    ///< itself if it has that type; see `cast`
   Tensor to(Device device, Where where = Where::current()) const;  ///< itself if it is there; DeviceError
 
-  // In place. Each counts as a write to the storage; a tape that saved the old value reports it at replay.
+  // In place. Each counts as a write to the storage; a tape that saved the old value reports it at replay. TapeError
+  // at once if a tape follows the result or the value.
   void fill(Scalar value, Where where = Where::current());
   void assign(const Tensor& value, Where where = Where::current());  ///< copies values in, broadcast and converted
   Tensor& operator+=(const RightOperand& other);
@@ -285,5 +286,10 @@ struct ScalarOperand {
   requires std::is_arithmetic_v<T> ScalarOperand(T v, Where w = Where::current())
   noexcept : value(v), where(w) {}
 };
+
+namespace detail {
+/// For interop/xtensor.hpp. Throws DeviceError unless the tensor is on the CPU, ShapeError if a stride is negative.
+void require_adaptable(const char* op, const Tensor& tensor, Where where);
+}  // namespace detail
 
 }  // namespace capstan

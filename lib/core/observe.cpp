@@ -54,8 +54,9 @@ struct ThreadState {
   std::int64_t own = 0;              // nanoseconds in reported operations
   std::int64_t watching = 0;         // nanoseconds in watchers
   std::int64_t reports = 0;
-  std::int64_t reads = 0;   // elements, of the operation that is about to be reported
-  std::int64_t device = 0;  // nanoseconds that a GPU took for it
+  std::int64_t reads = 0;          // elements, of the operation that is about to be reported
+  std::int64_t device = 0;         // nanoseconds that a GPU took for it
+  std::int64_t replay_device = 0;  // and for what the replay that runs computes by itself
 };
 constinit thread_local ThreadState this_thread;
 
@@ -167,6 +168,13 @@ void operation_took(std::int64_t nanoseconds) noexcept {
   if (!this_thread.telling) this_thread.device += nanoseconds;
 }
 
+void replay_computed() noexcept {
+  ThreadState& me = this_thread;
+  if (me.telling || me.replayed == nullptr) return;
+  me.start = 0;
+  me.replay_device += std::exchange(me.device, 0);
+}
+
 void operation_ends(const Operation& operation) {
   const ThreadState& me = this_thread;
   if (me.telling) return;
@@ -174,8 +182,8 @@ void operation_ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const bool timed = has_start(me);
   const std::int64_t begin = timed ? me.start : end;
-  tell(operation,
-       {begin, end, end - begin, !timed, std::exchange(this_thread.reads, 0), std::exchange(this_thread.device, 0)});
+  const std::int64_t device = std::exchange(this_thread.device, 0);  // of a view: that of what had to be made for it
+  tell(operation, {begin, end, end - begin, !timed, std::exchange(this_thread.reads, 0), timed ? device : 0});
 }
 
 ReplayWatch::ReplayWatch(const char* op) noexcept
@@ -183,13 +191,17 @@ ReplayWatch::ReplayWatch(const char* op) noexcept
       begin_(watched(kWatchTimes) ? nanoseconds() : 0),
       own_before_(this_thread.own),
       watching_before_(this_thread.watching),
-      reports_before_(this_thread.reports) {
+      reports_before_(this_thread.reports),
+      device_before_(std::exchange(this_thread.replay_device, 0)) {
   this_thread.replayed = op;
   this_thread.start = 0;
   this_thread.device = 0;
 }
 
-ReplayWatch::~ReplayWatch() { this_thread.replayed = outer_; }
+ReplayWatch::~ReplayWatch() {
+  this_thread.replayed = outer_;
+  this_thread.replay_device = device_before_;
+}
 
 void ReplayWatch::ends(const Operation& operation) {
   ThreadState& me = this_thread;
@@ -199,7 +211,7 @@ void ReplayWatch::ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const std::int64_t begin = begin_ != 0 ? begin_ : end;  // 0: the first watcher came while it ran
   const std::int64_t own = end - begin - (me.own - own_before_) - (me.watching - watching_before_);
-  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0, std::exchange(me.device, 0)});
+  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0, me.replay_device + std::exchange(me.device, 0)});
 }
 
 void add_watcher(Watcher& watcher) {

@@ -40,6 +40,11 @@ inline void note_start() noexcept {
 void operation_reads(std::int64_t elements) noexcept;
 /// Of the same: nanoseconds that a GPU took for it.
 void operation_took(std::int64_t nanoseconds) noexcept;
+/// What the replay of an operation has computed by itself until now is its own time, not that of what it calls next.
+void replay_computed() noexcept;
+inline void note_own() noexcept {
+  if (watched(kWatchTimes)) replay_computed();
+}
 /// Tells all watchers. May throw NumericError.
 void operation_ends(const Operation& operation);
 
@@ -62,7 +67,7 @@ class ReplayWatch {
 
  private:
   const char* outer_;
-  std::int64_t begin_, own_before_, watching_before_, reports_before_;
+  std::int64_t begin_, own_before_, watching_before_, reports_before_, device_before_;
 };
 
 // --- what watchers are told ---

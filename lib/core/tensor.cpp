@@ -110,6 +110,15 @@ const T* Tensor::data(Where where) const {
   return impl.as<T>();
 }
 
+void detail::require_adaptable(const char* op, const Tensor& tensor, Where where) {
+  const TensorImpl& impl = core::defined(op, tensor, where);
+  require_cpu(op, impl, where);
+  for (int axis = 0; axis < impl.rank(); ++axis)
+    if (impl.strides[axis] < 0)
+      base::fail<ShapeError>(where, op, ": axis ", axis, " of shape ", impl.shape,
+                             " is walked backwards, which xtensor's adaptors cannot do; make a copy with x.copy().");
+}
+
 #define CAPSTAN_FOR_TYPE(T)                                  \
   template T Tensor::item<T>(Where) const;                   \
   template std::vector<T> Tensor::to_vector<T>(Where) const; \

@@ -11,6 +11,7 @@
 #include "lib/cpu/along.hpp"
 #include "lib/cpu/iterate.hpp"
 #include "lib/cpu/keys.hpp"
+#include "lib/kernels/factor.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -25,24 +26,34 @@ constexpr std::int64_t kPart = 1 << 15;  // into parts of this length
 // Running totals: `none` is that of no elements, and `join` adds the total of what comes behind.
 template <class W>
 struct RunningSum {
-  static constexpr bool kJoins = true;
   W total;
   static RunningSum none() noexcept { return {0}; }
   void join(const RunningSum& after) noexcept { total += after.total; }
   void add(W x) noexcept { total += x; }
   W value() const noexcept { return total; }
 };
-template <class W>
-struct RunningProduct {
-  static constexpr bool kJoins = false;  // 0 times a part that overflows would be NaN, where elements one by one give 0
-  W total;
-  static RunningProduct none() noexcept { return {1}; }
-  void add(W x) noexcept { total *= x; }
-  W value() const noexcept { return total; }
+struct IntegerProduct {
+  std::uint64_t total;
+  static IntegerProduct none() noexcept { return {1}; }
+  void join(const IntegerProduct& after) noexcept { total *= after.total; }
+  void add(std::uint64_t x) noexcept { total *= x; }
+  std::uint64_t value() const noexcept { return total; }
+};
+/// With an exponent of its own, as in `prod`: what comes behind may bring it back into range.
+struct RealProduct {
+  kernels::Factor total;
+  static RealProduct none() noexcept { return {{1, 0}}; }
+  void join(const RealProduct& after) noexcept { total = total * after.total; }
+  void add(double x) noexcept {
+    const kernels::Factor factor = kernels::is_near(x) ? kernels::Factor{x, 0} : kernels::scaled_factor(x, 0);
+    const double part = total.part * factor.part;
+    const std::int64_t exponent = total.exponent + factor.exponent;
+    total = kernels::is_near(part) ? kernels::Factor{part, exponent} : kernels::scaled_factor(part, exponent);
+  }
+  double value() const noexcept { return kernels::value_of(total); }
 };
 /// sum * exp(largest): no exponent is above 0.
 struct RunningLogSumExp {
-  static constexpr bool kJoins = true;
   double largest, sum;
   static RunningLogSumExp none() noexcept { return {-std::numeric_limits<double>::infinity(), 0}; }
   void join(const RunningLogSumExp& after) noexcept {
@@ -141,7 +152,7 @@ void find_starts(R* starts, std::int64_t rows, std::int64_t parts, std::int64_t 
 
 template <bool kExclusive, class R, class T>
 void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reverse) {
-  const std::int64_t parts = R::kJoins && rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
+  const std::int64_t parts = rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
   const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts, step = reverse ? -1 : 1;
   const std::int64_t grain = (kExpensiveGrain / length / kSide + 1) * kSide;
   const auto strip = [=](std::int64_t item) {
@@ -150,9 +161,7 @@ void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reve
     return Strip<T>{x + first, y + first, std::min(length, count - begin)};
   };
   core::Scratch<R> starts(parts == 1 ? 0 : items, Where::current());
-  if constexpr (R::kJoins) {
-    if (parts > 1) find_starts(starts.data(), rows, parts, grain, step, strip);
-  }
+  if (parts > 1) find_starts(starts.data(), rows, parts, grain, step, strip);
   base::parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; item += kSide) {
       const int side = static_cast<int>(std::min<std::int64_t>(kSide, end - item));
@@ -218,15 +227,14 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
   const TensorImpl& from = *dense.impl();
   if (x.dtype == DType::int64) {  // unsigned totals wrap around, as NumPy's do
     using Sum = RunningSum<std::uint64_t>;
-    using Product = RunningProduct<std::uint64_t>;
     if (kind == Cumulation::sum) run_along<Sum, std::int64_t>(from, axis, exclusive, reverse, out);
-    else run_along<Product, std::int64_t>(from, axis, exclusive, reverse, out);
+    else run_along<IntegerProduct, std::int64_t>(from, axis, exclusive, reverse, out);
     return;
   }
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     switch (kind) {
       case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
-      case Cumulation::product: return run_along<RunningProduct<double>, T>(from, axis, exclusive, reverse, out);
+      case Cumulation::product: return run_along<RealProduct, T>(from, axis, exclusive, reverse, out);
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
     }
   });

@@ -122,6 +122,24 @@ void add_transposes(AgreementCases& cases) {
        {"no images", {{0, 3, 4, 4}, {3, 2, 3, 3}}}});
 }
 
+void add_edges(AgreementCases& cases) {
+  cases.push_back({"convolution of images that begin anywhere",
+                   kSlots,
+                   {noise({3, 1, 5, 5}, 4), noise({4, 1, 3, 3}, 5)},
+                   [](const Tensors& in) {
+                     return Tensors{conv2d(narrow(in[0], 0, 1, 1), in[1], {}, {.padding = 1})};
+                   },
+                   Nearness::summed});
+  // 2048 + 1, of which a 16-bit type would keep 2048, less 2048
+  const Tensor corner = reshape(from_vector<double>({2048, 0, 0, 0, 1, 0, 0, 0, 0}), {1, 1, 3, 3});
+  cases.push_back({"convolution whose bias cancels its sums",
+                   kSlots,
+                   {ones({2, 1, 5, 5}, {DType::float64}), broadcast_to(corner, {4, 1, 3, 3}).copy(),
+                    full({4}, -2048.0, {DType::float64})},
+                   [](const Tensors& in) { return Tensors{conv2d(in[0], in[1], in[2])}; },
+                   Nearness::exact});
+}
+
 void add_columns(AgreementCases& cases) {
   cases.push_back(
       {"windows as columns",
@@ -155,6 +173,7 @@ AgreementCases convolution_agreement_cases() {
   AgreementCases cases;
   add_convolutions(cases);
   add_transposes(cases);
+  add_edges(cases);
   add_columns(cases);
   return cases;
 }

@@ -101,7 +101,8 @@ void add_products_of_views(AgreementCases& cases) {
                                     matmul(expand_dims(permute(a, {1, 0, 2}), 1), b),
                                     matmul(expand_dims(turned(b), 1), expand_dims(turned(a), 0)),
                                     matmul(broadcast_to(a[0], {5, 3, 8}), b),
-                                    matmul(flip(a, {0}), b[2])};
+                                    matmul(flip(a, {0}), b[2]),
+                                    matmul(flip(b, {0}), turned(b))};
                    },
                    Nearness::summed});
   cases.push_back({"products that are added to something",

@@ -161,6 +161,17 @@ void add_totals(AgreementCases& cases) {
                    },
                    Nearness::summed,
                    Types::wide});
+  // a factor that is infinite at 50, whose gradient is so before it and NaN behind
+  cases.push_back({"running products that leave their range",
+                   {"cumulate", "recur"},
+                   {where(equal(arange(100), 50), kInfinity, ones({100}, {DType::float64})),
+                    from_vector<double>({0x1p600, 0x1p600, 0x1p-900, 0, 1}),
+                    from_vector<double>({0x1p-600, -0x1p-600, 0x1p900, 0.5})},
+                   [](const Tensors& in) {
+                     return Tensors{cumprod(in[0], 0), cumprod(in[1], 0), cumprod(in[2], 0)};
+                   },
+                   Nearness::exact,
+                   Types::given});
   cases.push_back({"running products with zeros, and totals of values that are not finite",
                    {"cumulate", "recur", "cumulative_extreme"},
                    {floor(random_in(0, 4, {5, 30}, DType::float64, 17)), with_specials({3, 40}, 18)},

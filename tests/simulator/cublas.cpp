@@ -202,7 +202,7 @@ cublasStatus_t cublasGemmStridedBatchedEx_64(cublasHandle_t handle, cublasOperat
   simulated::Product p{};
   const cublasStatus_t status =
       simulated::read({transa, transb, m, n, k, alpha, beta, type_a, type_b, type_c, lda, ldb, ldc, compute}, p);
-  if (count < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (count < 0 || step_a < 0 || step_b < 0 || step_c < 0) return CUBLAS_STATUS_INVALID_VALUE;
   if (status != CUBLAS_STATUS_SUCCESS || m == 0 || n == 0) return status;
   simulated::enqueue(handle->stream, [=, bytes = simulated::bytes_of(type_a)] {
     for (int64_t i = 0; i < count; ++i)

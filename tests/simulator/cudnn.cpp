@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -144,7 +145,9 @@ std::vector<double> load_all(cudnnDataType_t type, const void* from, std::size_t
 /// Whether a way may be run: the good one, with its memory.
 bool runs(int algorithm, int good, const void* a, const void* b, const void* space, std::size_t bytes,
           const void* out) {
-  return algorithm == good && a != nullptr && b != nullptr && out != nullptr && space != nullptr && bytes >= kMemory;
+  for (const void* place : {a, b, out})
+    if (place == nullptr || reinterpret_cast<std::uintptr_t>(place) % 4 != 0) return false;
+  return algorithm == good && space != nullptr && bytes >= kMemory;
 }
 cudnnStatus_t memory_of(int algorithm, int good, int greedy, std::size_t* bytes) {
   if (bytes == nullptr || (algorithm != good && algorithm != greedy)) return CUDNN_STATUS_BAD_PARAM;

@@ -173,6 +173,7 @@ using Number =
                        std::conditional_t<std::is_same_v<T, std::uint8_t>, T,
                                           std::conditional_t<sizeof(T) < 4 || (sizeof(T) == 4 && std::is_signed_v<T>),
                                                              std::int32_t, std::int64_t>>>;
+[[noreturn]] void fail_large(std::size_t element, std::uint64_t value, const Joining& joining);
 Tensor numbers(std::span<const bool> values);
 Tensor numbers(std::span<const std::uint8_t> values);
 Tensor numbers(std::span<const std::int32_t> values);
@@ -189,11 +190,15 @@ typename Batching<T>::type batch_of(std::size_t count, const Joining& joining, c
     return join(parts, joining);
   } else if constexpr (std::is_arithmetic_v<T>) {
     auto* values = new Number<T>[count];  // std::vector<bool> has no span
-    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<Number<T>>(part(i));
     struct Owner {
       Number<T>* values;
       ~Owner() { delete[] values; }
     } const owner{values};
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<Number<T>>(part(i));
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) == 8)
+        if (values[i] < 0) fail_large(i, part(i), joining);
+    }
     return numbers(std::span<const Number<T>>(values, count));
   } else if constexpr (kIsPair<T> || kIsTuple<T>) {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {

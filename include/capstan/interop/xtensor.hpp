@@ -34,9 +34,6 @@ auto adapt(const Tensor& tensor, T* data) {
   std::vector<std::ptrdiff_t> strides;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     const std::int64_t size = tensor.size(axis), stride = tensor.stride(axis);
-    if (stride < 0)
-      throw ShapeError("interop::view: axis " + std::to_string(axis) + " of shape " + to_string(tensor.shape()) +
-                       " is walked backwards; xtensor's adaptors cannot do that. Make a copy with x.copy().");
     shape.push_back(static_cast<std::size_t>(size));
     strides.push_back(size == 1 ? 0 : static_cast<std::ptrdiff_t>(stride));
   }
@@ -49,16 +46,14 @@ auto adapt(const Tensor& tensor, T* data) {
 /// on the CPU (DeviceError), hold T (DTypeError) and have no negative strides (ShapeError).
 template <class T>
 auto view(const Tensor& tensor, Where where = Where::current()) {
-  if (tensor.device().kind != DeviceKind::cpu)
-    throw DeviceError("interop::view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  capstan::detail::require_adaptable("interop::view", tensor, where);
   return detail::adapt<const T>(tensor, tensor.data<T>(where));
 }
 
 /// The same for writing; counts as a write to the storage.
 template <class T>
 auto mutable_view(Tensor& tensor, Where where = Where::current()) {
-  if (tensor.device().kind != DeviceKind::cpu)
-    throw DeviceError("interop::mutable_view: the tensor is on " + to_string(tensor.device()) + "; use x.to(cpu()).");
+  capstan::detail::require_adaptable("interop::mutable_view", tensor, where);
   return detail::adapt<T>(tensor, tensor.mutable_data<T>(where));
 }
 

@@ -22,6 +22,7 @@ struct LinearOptions {
 /// y = x @ weight + bias.
 ///
 /// Shapes  x [..., inputs], weight [inputs, outputs], bias [outputs]; y [..., outputs]
+/// Start   glorot_uniform; the bias 0
 /// Throws  ShapeError unless inputs and outputs are >= 1, or if x does not fit
 class Linear {
  public:

@@ -55,8 +55,8 @@ AttentionResult attention_with_weights(const Tensor& query, const Tensor& key, c
 
 // --- masks and biases ----------------------------------------------------------------------------------------------
 //
-// For the lengths of sequences there is `sequence_mask`, [batch, keys], to be seen as [batch, 1, 1, keys]. On the CPU
-// unless the entry has options. Defined in autograd/positions.cpp.
+// For the lengths of sequences there is `sequence_mask`, [batch, keys], to be seen as [batch, 1, 1, keys]. On the
+// default device unless the entry has options that say otherwise. Defined in autograd/positions.cpp.
 
 /// bool [queries, keys]: whether key <= query + offset. For queries that continue a sequence of n known keys the offset
 /// is n. ShapeError for negative sizes.

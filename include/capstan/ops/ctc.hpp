@@ -10,9 +10,10 @@
 // Shapes    log-probabilities [B, T, C], or [T, B, C] with `time_major`: PyTorch's layout, and TensorFlow's
 // Types     floating for log-probabilities, int32 or int64 for lengths and targets
 // Lengths   input_lengths [B], in 0..T: the steps of each sequence; undefined for T. What stands behind them is never
-//           read into a value or a gradient, whatever it is
+//           read into a value or a gradient, whatever it is. Lengths and targets may be on any device: the host reads
+//           them
 // Numbers   sums are taken in double; results do not depend on the number of threads
-// Throws    ShapeError; DTypeError; DeviceError; IndexError for lengths, labels and blanks out of range
+// Throws    ShapeError; DTypeError; IndexError for lengths, labels and blanks out of range
 // Defined in autograd/ctc.cpp and ctc_decode.cpp.
 #include <cstdint>
 

@@ -15,8 +15,9 @@ struct CumulativeOptions {
 
 /// out[i] = x[0] + ... + x[i]. Integers and bool give int64 and wrap around, as in NumPy. The sum of nothing is 0.
 Tensor cumsum(const Tensor& x, int axis, CumulativeOptions options = {}, Where where = Where::current());
-/// out[i] = x[0] * ... * x[i]. Integers and bool give int64. The product of nothing is 1. The gradient is exact also
-/// where elements are 0: it is found without divisions, by a recurrence from the end.
+/// out[i] = x[0] * ... * x[i]. Integers and bool give int64. The product of nothing is 1. As in `prod` nothing in between
+/// overflows: what comes behind may bring a product back into range. The gradient is exact also where elements are 0: it
+/// is found without divisions, by a recurrence from the end.
 Tensor cumprod(const Tensor& x, int axis, CumulativeOptions options = {}, Where where = Where::current());
 /// out[i] = log(exp(x[0]) + ... + exp(x[i])) without overflow; floating types (DTypeError). Of nothing: -inf.
 Tensor logcumsumexp(const Tensor& x, int axis, CumulativeOptions options = {}, Where where = Where::current());

@@ -51,7 +51,7 @@ enum class PadMode : std::uint8_t {
 /// Throws    ShapeError  not one Padding for each axis, a negative one, or one that reaches further than the mode
 ///                       allows, as in TensorFlow: reflect up to size - 1, symmetric up to size; edge and wrap need
 ///                       an element
-///           DTypeError  the type cannot hold the value
+///           DTypeError  the value does not go with the type
 Tensor pad(const Tensor& x, std::span<const Padding> padding, PadMode mode = PadMode::constant, Scalar value = 0,
            Where where = Where::current());
 Tensor pad(const Tensor& x, std::initializer_list<Padding> padding, PadMode mode = PadMode::constant, Scalar value = 0,

@@ -70,11 +70,12 @@ Tensor var(const Tensor& x, Axes axes = {}, VarianceOptions options = {}, Where 
 Tensor std(const Tensor& x, Axes axes = {}, VarianceOptions options = {}, Where where = Where::current());
 /// Mean and variance (correction 0) together, in one go: TensorFlow's moments.
 Moments moments(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());
-/// Largest value; NaN if there is one. ShapeError for an empty reduction. Ties share the gradient evenly.
+/// Largest value, of numbers; NaN if there is one. ShapeError for an empty reduction. Ties share the gradient evenly.
 Tensor max(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());
 /// Smallest value; as `max`.
 Tensor min(const Tensor& x, Axes axes = {}, ReduceOptions options = {}, Where where = Where::current());
-/// int64 index of the first largest value along one axis; the first NaN wins. ShapeError for an axis of size 0.
+/// int64 index of the first largest value along one axis, of numbers; the first NaN wins. ShapeError for an axis of size
+/// 0. For bool take x.to(DType::uint8).
 Tensor argmax(const Tensor& x, int axis, ReduceOptions options = {}, Where where = Where::current());
 /// The same in the flattened tensor.
 Tensor argmax(const Tensor& x, Where where = Where::current());

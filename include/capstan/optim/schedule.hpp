@@ -126,7 +126,8 @@ Schedule noam(std::int64_t model_size, std::int64_t warm_up, double scale = 1, W
 
 // --- schedules made of schedules -----------------------------------------------------------------------------------
 
-/// A line from start * schedule(0) to schedule(0) in `steps` steps, and from there schedule(n - steps).
+/// A line from start * schedule(0) to schedule(0) in `steps` steps, and from there schedule(n - steps). With a start of
+/// 0 the first step has rate 0 and moves nothing; `start = 1.0 / steps` begins above it.
 Schedule warm_up(Schedule schedule, std::int64_t steps, double start = 0, Where where = Where::current());
 /// One schedule behind the other, each counting from 0: the first for n < milestones[0], the second for n -
 /// milestones[0] below milestones[1], and so on. PyTorch's SequentialLR. The milestones ascend; there is one schedule

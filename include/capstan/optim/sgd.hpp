@@ -8,7 +8,8 @@ namespace optim {
 // In all optimizers: g is the gradient, t counts the steps of a parameter from 1. `weight_decay` adds weight_decay * p
 // to the gradient where nothing else is said. `maximize` climbs: the gradient counts with the other sign. `lazy`: of a
 // gradient held as row slices change those rows only; see ops/update.hpp. Options are checked by the constructor and
-// before each step (Error). Defaults are PyTorch's. Float16 and bfloat16 parameters have states in float32.
+// before each step (Error). Defaults are PyTorch's, but for the rate of Sgd (there 0.001); those of Lion and Lamb are
+// their papers'. Float16 and bfloat16 parameters have states in float32.
 
 struct SgdOptions {
   double learning_rate = 0.01;
