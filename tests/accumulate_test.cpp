@@ -300,7 +300,7 @@ TEST_CASE("values that are views of averages count as they were before the blend
   CHECK(same(c, {1.5, 2.5}));   // 2 + (0 - 2) / 4, 2 + (4 - 2) / 4
 }
 
-TEST_CASE("so do values in borrowed memory that averages borrow, too", "[lists]") {
+TEST_CASE("so do values in borrowed memory that averages borrow, too", "[lists][host]") {
   double memory[3] = {0, 4, 8};
   const Tensor first = from_memory(memory, {2}), last = from_memory(memory + 1, {2}), a = {2.0, 2.0};
   blend_each(Tensors{first, a}, Tensors{Tensor{8.0, 8.0}, last}, 0.5);
