@@ -71,7 +71,8 @@ Tensor between_neighbours(const Tensor& sorted, const Neighbours& n, QuantileMet
     // by their difference, which leaves equal ones as they are; where that is infinite, each for its share
     const Tensor difference = sub(upper, lower, where), rest = add(neg(shares, where), 1, where);
     const Tensor apart = add(mul(lower, rest, where), mul(upper, shares, where), where);
-    value = capstan::where(isfinite(difference, where), add(lower, mul(difference, shares, where), where), apart, where);
+    value =
+        capstan::where(isfinite(difference, where), add(lower, mul(difference, shares, where), where), apart, where);
   }
   // at a position that is whole the difference is no matter, and may be one of two infinities
   return n.shares.size() == 1 ? value : capstan::where(greater(shares, 0, where), value, lower, where);

@@ -274,8 +274,8 @@ bool run(const Convolution& c, ConvolveTarget target, const void* a, const void*
   if (plan.algorithm < 0) return false;
   Tensor space;
   if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
-  const cudnnStatus_t status =
-      Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b, plan.bytes > 0 ? space.impl()->data : nullptr, out);
+  const cudnnStatus_t status = Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b,
+                                        plan.bytes > 0 ? space.impl()->data : nullptr, out);
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
     plan.algorithm = -1;  // it had not known before
     return false;

@@ -78,7 +78,6 @@ class Files : public Stage {
   Where where_;
 };
 
-
 }  // namespace
 }  // namespace detail
 

@@ -29,7 +29,8 @@ DType wide(DType dtype) { return is_half(dtype) ? DType::float32 : dtype; }
 Tensor moved(const Tensor& x, Device device, Where where) {
   if (x.device(where) == device) return x;
   if (const std::optional<RowSlices> slices = find_row_slices(x, where))
-    return from_row_slices({slices->indices.to(device, where), slices->values.to(device, where)}, x.shape(where), where);
+    return from_row_slices({slices->indices.to(device, where), slices->values.to(device, where)}, x.shape(where),
+                           where);
   return x.to(device, where);
 }
 

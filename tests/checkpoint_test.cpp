@@ -530,8 +530,7 @@ TEST_CASE("what killed runs have left goes, and what is being written stays", "[
                     other = folder.write_text("net.safetensors.part1-0", "half");
   std::vector<std::string> of_others;  // what browsers, managers of files and the like are about to bring
   for (const char* end : {".part", ".partial", ".part1", ".part1-", ".part1-2x", ".part-1-2", ".part1-2-3"})
-    of_others.push_back(
-        folder.write_text(std::string("checkpoint-000002-step-9.safetensors") + end, "half"));
+    of_others.push_back(folder.write_text(std::string("checkpoint-000002-step-9.safetensors") + end, "half"));
   const int file = open(written.c_str(), O_WRONLY | O_CLOEXEC);
   REQUIRE(file >= 0);
   REQUIRE(flock(file, LOCK_EX) == 0);

@@ -304,7 +304,7 @@ TEST_CASE("medians and quantiles are NaN if there is one, and take infinities as
   CHECK(same(quantile(Tensor{kInfinity, kInfinity}, 0.3), Tensor(kInfinity)));
   CHECK(same(quantile(Tensor{-kInfinity, kInfinity}, 0.3), Tensor(kNaN)));
   CHECK(same(quantile(Tensor{-1.5e308, 1.5e308}, {0.5, 0.75}), {0.0, 0.75e308}));  // whose difference is too large
-  CHECK(same(quantile(Tensor{0.1, 0.1, 0.1}, 0.3), Tensor(0.1)));  // nor a rounding between equal ones
+  CHECK(same(quantile(Tensor{0.1, 0.1, 0.1}, 0.3), Tensor(0.1)));                  // nor a rounding between equal ones
 }
 
 TEST_CASE("gradients of what is chosen go to the elements that the indices name", "[order]") {

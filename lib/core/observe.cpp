@@ -211,7 +211,8 @@ void ReplayWatch::ends(const Operation& operation) {
   const std::int64_t end = nanoseconds();
   const std::int64_t begin = begin_ != 0 ? begin_ : end;  // 0: the first watcher came while it ran
   const std::int64_t own = end - begin - (me.own - own_before_) - (me.watching - watching_before_);
-  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0, me.replay_device + std::exchange(me.device, 0)});
+  tell(operation, {begin, end, own > 0 ? own : 0, me.reports != reports_before_, 0,
+                   me.replay_device + std::exchange(me.device, 0)});
 }
 
 void add_watcher(Watcher& watcher) {

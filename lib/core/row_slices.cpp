@@ -88,7 +88,8 @@ std::optional<RowSlices> find_row_slices(const Tensor& x, Where where) {
   const std::lock_guard lock(core::filling);  // another reader may be about to drop them
   const RowSlices* slices = x.impl()->slices.load(std::memory_order_relaxed);
   if (slices == nullptr) return std::nullopt;
-  return RowSlices{core::copied(*slices->indices.impl(), where), slices->values};  // kernels trust the indices: they stay
+  return RowSlices{core::copied(*slices->indices.impl(), where),
+                   slices->values};  // kernels trust the indices: they stay
 }
 
 RowSlices row_slices(const Tensor& x, Where where) {

@@ -126,9 +126,7 @@ void add_edges(AgreementCases& cases) {
   cases.push_back({"convolution of images that begin anywhere",
                    kSlots,
                    {noise({3, 1, 5, 5}, 4), noise({4, 1, 3, 3}, 5)},
-                   [](const Tensors& in) {
-                     return Tensors{conv2d(narrow(in[0], 0, 1, 1), in[1], {}, {.padding = 1})};
-                   },
+                   [](const Tensors& in) { return Tensors{conv2d(narrow(in[0], 0, 1, 1), in[1], {}, {.padding = 1})}; },
                    Nearness::summed});
   // 2048 + 1, of which a 16-bit type would keep 2048, less 2048
   const Tensor corner = reshape(from_vector<double>({2048, 0, 0, 0, 1, 0, 0, 0, 0}), {1, 1, 3, 3});
