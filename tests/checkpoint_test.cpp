@@ -543,7 +543,7 @@ TEST_CASE("what killed runs have left goes, and what is being written stays", "[
   CHECK(!fs::exists(left));
   CHECK(fs::exists(written));
   CHECK(fs::exists(other));
-  for (const std::string& file : of_others) CHECK(fs::exists(file));
+  for (const std::string& path : of_others) CHECK(fs::exists(path));
   CHECK(checkpoints.checkpoints().at(0).number == 5);  // 4 is taken
 }
 

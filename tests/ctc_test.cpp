@@ -66,6 +66,13 @@ TEST_CASE("the loss adds up all paths, and its gradient has their shares", "[ctc
     }
 }
 
+TEST_CASE("lengths and targets may stay on the host", "[ctc]") {
+  const Tensor logs = log_softmax(random_in(-1, 1, {2, 6, 4}), -1), targets = {{1, 2, 2}, {3, 0, 0}};
+  const Tensor steps = {6, 4}, labels = {3, 1};
+  const Tensor expected = ctc_loss(logs, targets, steps, labels);
+  CHECK(same(ctc_loss(logs, targets.to(cpu()), steps.to(cpu()), labels.to(cpu())), expected));
+}
+
 TEST_CASE("the gradient made of operations is that of the kernel", "[ctc]") {
   const Batch batch = batch_of(0);
   for (const bool time_major : {false, true}) {

@@ -180,6 +180,23 @@ TEST_CASE("check_numerics names the operation that made a NaN or an infinity", "
   CHECK(values(fine)[2] == 2);
 }
 
+TEST_CASE("a step with gradients of a few rows can be captured while its numbers are checked", "[gpu][capture][debug]") {
+  CAPSTAN_NEEDS_GPUS(1);
+  const Tensor table = full_on_gpu({50, 4}, 3), rows = Tensor{3, 7}.to(kGpu), seed = full_on_gpu({2, 4}, 0.5);
+  auto step = cuda::capture([&](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(table);
+    const Tensor y = gather(table, rows) * x;
+    return tape.gradient({y}, std::vector<Tensor>{table}, std::vector<Tensor>{seed})[0];
+  });
+  const debug::NumericsScope watching;
+  for (int i = 0; i < 3; ++i) {
+    const Tensor gradient = step(full_on_gpu({2, 4}, 2));
+    CHECK(number(sum(gradient)) == 8);
+  }
+  synchronize(kGpu);
+}
+
 TEST_CASE("what was no number before is nobody's fault", "[gpu][errors][debug]") {
   CAPSTAN_NEEDS_GPUS(1);
   const Tensor x = full_on_gpu({4}, kNaN);
