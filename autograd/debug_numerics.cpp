@@ -248,9 +248,12 @@ bool watched_by_device(const core::Operation& operation, const TensorImpl& x, bo
   if (!x.contiguous) return false;
   if (writes_given_number(operation.op)) return true;
   std::vector<const TensorImpl*> inputs;
-  for (const Tensor* input : operation.inputs)
-    if (input->impl() != &x && is_described(*input, true) && input->impl()->device() == x.device())
-      inputs.push_back(input->impl());
+  std::vector<Tensor> rows;  // of inputs that are held so
+  for (const Tensor* input : operation.inputs) {
+    if (input->impl() == &x || !is_described(*input, true) || input->impl()->device() != x.device()) continue;
+    rows.push_back(core::sliced_values(*input->impl()));
+    inputs.push_back(rows.back().defined() ? rows.back().impl() : input->impl());
+  }
   core::cuda_runtime()->watch_numbers(lasting_name(operation), operation.where, x, inputs.data(), inputs.size(),
                                       infinite);
   return true;

@@ -42,14 +42,14 @@ class Written {
  public:
   explicit Written(std::vector<const TensorImpl*> list) : list_(std::move(list)) {
     std::sort(list_.begin(), list_.end(), before);
-    const auto is_borrowed = [](const TensorImpl* x) { return x->storage->block_bytes == 0; };
-    borrowed_ = std::any_of(list_.begin(), list_.end(), is_borrowed);
+    for (const TensorImpl* y : list_)
+      if (y->storage->block_bytes == 0) borrowed_.push_back(y);
   }
   /// Whether x may change with them. Only where memory is borrowed are tensors compared one by one.
   bool changes(const TensorImpl& x) const {
     if (std::binary_search(list_.begin(), list_.end(), &x, before)) return true;
-    if (!borrowed_ && x.storage->block_bytes > 0) return false;
-    return std::any_of(list_.begin(), list_.end(), [&](const TensorImpl* y) { return may_overlap(x, *y); });
+    const std::vector<const TensorImpl*>& others = x.storage->block_bytes > 0 ? borrowed_ : list_;
+    return std::any_of(others.begin(), others.end(), [&](const TensorImpl* y) { return may_overlap(x, *y); });
   }
 
  private:
@@ -57,8 +57,7 @@ class Written {
     return std::less<const core::Storage*>()(a->storage, b->storage);
   }
 
-  std::vector<const TensorImpl*> list_;  // those of one storage side by side
-  bool borrowed_;                        // some of them
+  std::vector<const TensorImpl*> list_, borrowed_;  // those of one storage side by side; some of them
 };
 
 }  // namespace capstan::autograd

@@ -94,16 +94,13 @@ Capture::~Capture() {
 
 void Capture::begin() {
   GpuDevice& gpu = device(device_);
+  blas();  // what is made at first use is made before
   gpu.synchronize();
   throw_reports(device_);
   stream_ = gpu.open_stream(StreamUse::recording);
-  try {
-    make_blas(stream_);  // what is made at first use is made before
-    check(cudaStreamBeginCapture(gpu.stream(stream_), cudaStreamCaptureModeRelaxed), "capturing");
-  } catch (...) {
-    gpu.close_stream(stream_);
-    throw;
-  }
+  const cudaError_t begun = cudaStreamBeginCapture(gpu.stream(stream_), cudaStreamCaptureModeRelaxed);
+  if (begun != cudaSuccess) gpu.close_stream(stream_);
+  check(begun, "capturing");
   before_ = current_stream(device_);
   set_current_stream(device_, stream_);
   recording = this;
@@ -132,14 +129,18 @@ void Capture::end(const Tensor* results, std::size_t count, Where where) {
                       "GPU, or work on a stream that does not come back to the step's.");
   check_what_is_held(results, count, where);
   check(cudaGraphGetNodes(graph_, nullptr, &nodes_), "counting the nodes of a graph");
-  cudaError_t made = cudaGraphInstantiate(&executable_, graph_, 0);
-  if (made == cudaErrorMemoryAllocation) {  // the driver's memory, of which the cache may have all
-    cudaGetLastError();
-    device(device_).allocator().release();
-    made = cudaGraphInstantiate(&executable_, graph_, 0);
-  }
-  check(made, "instantiating a graph");
-  check(cudaGraphUpload(executable_, call().stream), "uploading a graph");  // so that the first replay asks for no more
+  const auto with_room = [&](const char* what, auto make) {  // the driver's, of which the cache may have all
+    cudaError_t made = make();
+    if (made == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      device(device_).allocator().release();
+      made = make();
+    }
+    check(made, what);
+  };
+  with_room("instantiating a graph", [&] { return cudaGraphInstantiate(&executable_, graph_, 0); });
+  // now, so that the first replay asks for no more
+  with_room("uploading a graph", [&] { return cudaGraphUpload(executable_, call().stream); });
   for (std::size_t i = 0; i < count; ++i)
     if (results[i].defined() && results[i].impl()->device() == cuda(device_)) results_.push_back(results[i]);
   for (Followed& each : followed_) each.count = each.rng->position() - each.first.position;

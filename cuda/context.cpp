@@ -111,34 +111,22 @@ void wait() {
   throw_reports(now.device);
 }
 
-namespace {
-
-/// A handle for each stream: if several share one, cuBLAS chooses among workspaces, and with them the last bits change.
-cublasHandle_t& blas_of(int stream) {
-  thread_local ThreadHandles<cublasHandle_t> handles[kMostStreams];
-  const Call& now = call();
-  cublasHandle_t& handle = handles[stream][now.device];
-  if (handle != nullptr) return handle;
-  cublasStatus_t status = cublasCreate(&handle);
-  if (status != CUBLAS_STATUS_SUCCESS) {  // it takes memory from the driver, where the cache may have all of it
-    device(now.device).allocator().release();
-    cudaGetLastError();
-    status = cublasCreate(&handle);
-  }
-  check(status, "starting cuBLAS");
-  // sums of 16-bit products stay in float32 however the work is split
-  const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-  check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "setting up cuBLAS");
-  return handle;
-}
-
-}  // namespace
-
-void make_blas(int stream) { blas_of(stream); }
-
 cublasHandle_t blas() {
+  thread_local ThreadHandles<cublasHandle_t> handles;
   const Call& now = call();
-  const cublasHandle_t handle = blas_of(now.id);
+  cublasHandle_t& handle = handles[now.device];
+  if (handle == nullptr) {
+    cublasStatus_t status = cublasCreate(&handle);
+    if (status != CUBLAS_STATUS_SUCCESS) {  // it takes memory from the driver, where the cache may have all of it
+      device(now.device).allocator().release();
+      cudaGetLastError();
+      status = cublasCreate(&handle);
+    }
+    check(status, "starting cuBLAS");
+    // sums of 16-bit products stay in float32 however the work is split
+    const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "setting up cuBLAS");
+  }
   check(cublasSetStream(handle, now.stream), "choosing the stream of cuBLAS");  // which also takes its own workspace
   if (Capture* capture = capture_on(now.device)) {
     const std::span<std::byte> room = capture->blas_room();

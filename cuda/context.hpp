@@ -48,8 +48,6 @@ T read_back(const T* device) {
 
 /// cuBLAS on the call's device and stream.
 cublasHandle_t blas();
-/// What the first call of `blas` does on that stream of the call's device, and cannot do while a step is captured.
-void make_blas(int stream);
 /// Whether products may round their factors to TF32; off unless the program asks (cuda::allow_tf32).
 bool tf32_allowed() noexcept;
 void allow_tf32(bool on) noexcept;

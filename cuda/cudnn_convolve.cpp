@@ -66,6 +66,7 @@ struct Plan {
   ConvolutionDescriptor convolution;
   cudnnMathType_t math;
   int algorithm = -1;  // none
+  int next = 0;        // candidates that have been looked at
   std::size_t bytes = 0;
 
   Plan(const Convolution& c, bool tf32) : math(math_of(c.dtype, tf32)) {
@@ -195,13 +196,16 @@ struct BackwardFilter {
   }
 };
 
+/// The next candidate that serves.
 template <class Way>
 void choose(cudnnHandle_t handle, Plan& plan) {
   typename Way::Candidate list[2 * Way::kCount];  // some come with several kinds of arithmetic
   int found = 0;
+  plan.algorithm = -1;
+  check(cudnnSetConvolutionMathType(plan.convolution, plan.math), "cudnnSetConvolutionMathType");
   if (Way::candidates(handle, plan, 2 * Way::kCount, &found, list) != CUDNN_STATUS_SUCCESS) return;
-  for (int i = 0; i < found; ++i) {
-    const typename Way::Candidate& candidate = list[i];
+  while (plan.next < found) {
+    const typename Way::Candidate& candidate = list[plan.next++];
     const bool steady = candidate.determinism == CUDNN_DETERMINISTIC;
     if (candidate.status != CUDNN_STATUS_SUCCESS || !steady || !Way::precise(candidate.algo)) continue;
     // what it estimated with; but never anything else than multiplications in full where those were asked for
@@ -270,18 +274,16 @@ bool run(const Convolution& c, ConvolveTarget target, const void* a, const void*
     found = own.plans.try_emplace(key, c, tf32).first;
     choose<Way>(own.handle, found->second);
   }
-  Plan& plan = found->second;
-  if (plan.algorithm < 0) return false;
-  Tensor space;
-  if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
-  const cudnnStatus_t status = Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b,
-                                        plan.bytes > 0 ? space.impl()->data : nullptr, out);
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) {
-    plan.algorithm = -1;  // it had not known before
-    return false;
+  for (Plan& plan = found->second; plan.algorithm >= 0; choose<Way>(own.handle, plan)) {
+    Tensor space;
+    if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
+    const cudnnStatus_t status = Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b,
+                                          plan.bytes > 0 ? space.impl()->data : nullptr, out);
+    if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) continue;  // it had not known before
+    check(status, Way::kName);
+    return true;
   }
-  check(status, Way::kName);
-  return true;
+  return false;
 }
 
 }  // namespace

@@ -54,9 +54,6 @@ int run(int argc, char** argv, const char* what, Flags& flags, const std::functi
   } catch (const NoData& missing) {
     std::fprintf(stderr, "skipped: %s\n", missing.what());
     return kSkipped;
-  } catch (const capstan::BackendError& missing) {  // a build without libpng, minizip or nlohmann-json
-    std::fprintf(stderr, "skipped: %s\n", missing.what());
-    return kSkipped;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return kError;

@@ -271,6 +271,44 @@ TEST_CASE("minimal filtering rounds no worse than one and a half times the plain
   }
 }
 
+TEST_CASE("what is not finite, or nearly too large, reaches no result whose window does not have it",
+          "[convolution][host]") {
+  const Tensor clean = random_in(-1, 1, {2, 40, 9, 24}, DType::float32, 5);
+  for (const std::int64_t kernel : {3, 5}) {
+    const Tensor w = random_in(0.5, 1, {32, 40, kernel, kernel}, DType::float32, 6);
+    const ConvOptions same_size{.padding = nn::same};
+    const auto all_of = [&](const Tensor& x) {
+      GradientTape tape;
+      tape.watch({x, w});
+      const Tensor y = conv2d(x, w, {}, same_size);
+      std::vector<Tensor> results = tape.gradient({y}, std::vector{x, w}, std::vector{x.index({all, until(32)})});
+      results.push_back(y);
+      return results;
+    };
+    const std::vector<Tensor> usual = all_of(clean);
+    for (const double odd : {kNaN, kInfinity, -kInfinity, 3e38}) {
+      CAPTURE(kernel, odd);
+      Tensor x = clean.copy();
+      x.index_put({0, 3, 4, 12}, static_cast<float>(odd));
+      x.index_put({1, 5, 0, 0}, static_cast<float>(odd));
+      const std::vector<Tensor> results = all_of(x);
+      // marks what a window with an odd element sees: for y every channel, for dx those of images, of which all see it
+      const Tensor marks = cast(not_equal(where(isfinite(x), x, 0), clean), DType::float32);
+      const Tensor seen = conv2d(sum(marks, 1, {.keepdims = true}), ones({1, 1, kernel, kernel}), {}, same_size);
+      const Tensor apart = equal(seen, 0);
+      for (const std::size_t i : {0u, 2u}) {
+        const Tensor difference = abs(results[i] - usual[i]);
+        CHECK(number(max(where(apart, difference, 0))) < 1e-3);
+        CHECK(number(sum(apart)) > 300);
+      }
+      // of channel 5 the last columns of taps pass over its element, which stands in the first column and row
+      const Tensor dw = results[1].index({all, 5, from(kernel / 2 + 1), from(kernel / 2 + 1)});
+      const Tensor dw_usual = usual[1].index({all, 5, from(kernel / 2 + 1), from(kernel / 2 + 1)});
+      CHECK(number(max(abs(dw.index({from(6)}) - dw_usual.index({from(6)})))) < 1e-3);
+    }
+  }
+}
+
 TEST_CASE("a stride may be far larger than the kernel and the input", "[convolution]") {
   const Tensor x = ones({1, 64, 1000}), w = ones({64, 64, 3});
   GradientTape tape;

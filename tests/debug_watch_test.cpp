@@ -1,9 +1,11 @@
 // Values watched from step to step.
 #include "tests/support.hpp"
 
+#include <optional>
 #include <sstream>
 #include <thread>
 
+#include "tests/event_files.hpp"
 #include "tests/files.hpp"
 
 using namespace capstan;
@@ -22,7 +24,8 @@ struct Clean {
 TEST_CASE("looking at a gradient of some rows changes nothing for a lazy optimizer", "[debug][sparse][host]") {
   const Clean clean;
   const TemporaryFolder folder;
-  io::SummaryWriter log(folder.path("run"));
+  std::optional<io::SummaryWriter> log;
+  if (wire::has_events()) log.emplace(folder.path("run"));
   const Tensor looked_at = random_in(-1, 1, {100, 8}), alone = looked_at.copy(), rows = {3, 5};
   for (const Tensor& table : {looked_at, alone}) {
     optim::Adam adam({table}, {.weight_decay = 0.5, .lazy = true});
@@ -32,7 +35,7 @@ TEST_CASE("looking at a gradient of some rows changes nothing for a lazy optimiz
       const Tensor gradient = tape.gradient(sum(square(gather(table, rows))), table);
       if (table.is_same(looked_at)) {
         debug::watch("gradient", gradient);
-        log.histogram("gradient", gradient, step);
+        if (log.has_value()) log->histogram("gradient", gradient, step);
       }
       CHECK(has_row_slices(gradient));
       adam.apply(std::vector{gradient});

@@ -3,6 +3,8 @@
 // channels and taps in one order, whatever the threads do.
 #include "lib/cpu/convolve.hpp"
 
+#include <atomic>
+
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/simd/kernels.hpp"
@@ -61,10 +63,10 @@ void store_places(const T* sums, std::int64_t width, std::int64_t channels, std:
 template <class T>
 class ChannelLanes {
  public:
-  ChannelLanes(const Pass& pass, const Channels& c, const T* weight, const T* bias)
+  ChannelLanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, int tile)
       : pass_(pass),
         c_(c),
-        blocks_(pass, c.from, tile_of(pass, c.from, c.to)),
+        blocks_(pass, c.from, tile),
         steps_(tap_offsets(pass, blocks_, c.from)),
         lanes_(simd().of<T>().lanes),
         width_(std::min(simd().of<T>().panel, padded(c.to, lanes_))),
@@ -83,7 +85,10 @@ class ChannelLanes {
     });
   }
 
-  void run(const T* in, T* out, std::int64_t batch) const {
+  /// False if tiles gave a result that is not finite. They bring such elements, and very large ones, to results whose
+  /// windows do not have them; the results are to be made anew without.
+  bool run(const T* in, T* out, std::int64_t batch) const {
+    std::atomic<bool> all_good{true};
     const std::int64_t tasks = batch * c_.groups * blocks_.total();
     const Tasks all(tasks, static_cast<double>(tasks) * static_cast<double>(blocks_.results() * count_ * c_.to));
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;
@@ -111,11 +116,14 @@ class ChannelLanes {
         const std::int64_t first = panel * width_;
         T* const to = out + ((image * c_.groups + group) * c_.to + first) * pass_.out_plane();
         for_out_runs(pass_, blocks_, block, [&](std::int64_t at, std::int64_t offset, std::int64_t run_length) {
+          if (blocks_.tile != 0 && simd().of<T>().any_bad(result + at * width_, run_length * width_, true))
+            all_good.store(false, std::memory_order_relaxed);
           store_places(result + at * width_, width_, std::min(width_, c_.to - first), run_length, to + offset,
                        pass_.out_plane(), pass_.axis[2].out_step);
         });
       }
     });
+    return all_good.load(std::memory_order_relaxed);
   }
 
  private:
@@ -216,10 +224,14 @@ template <class T>
 void run_pass(const Pass& pass, const Channels& c, const T* weight, const T* bias, const T* in, T* out,
               std::int64_t batch) {
   if (pass.results() == 0 || batch == 0 || c.to == 0) return;
-  const bool few = c.to * kFewChannels <= simd().of<T>().lanes;
-  if (few && c.from == 1 && plane_kernel(pass) != 0) run_planes(pass, c, weight, bias, in, out, batch);
-  else if (few) run_column_lanes(pass, c, weight, bias, in, out, batch);
-  else ChannelLanes<T>(pass, c, weight, bias).run(in, out, batch);
+  if (c.to * kFewChannels <= simd().of<T>().lanes) {
+    if (c.from == 1 && plane_kernel(pass) != 0) run_planes(pass, c, weight, bias, in, out, batch);
+    else run_column_lanes(pass, c, weight, bias, in, out, batch);
+    return;
+  }
+  const int tile = tile_of(pass, c.from, c.to);
+  if (!ChannelLanes<T>(pass, c, weight, bias, tile).run(in, out, batch))
+    ChannelLanes<T>(pass, c, weight, bias, 0).run(in, out, batch);
 }
 
 template <class T>

@@ -29,7 +29,7 @@ void load_places(const T* from, std::int64_t plane, std::int64_t channels, std::
 template <class T>
 class WeightGradient {
  public:
-  WeightGradient(const Pass& pass, const Channels& c, std::int64_t batch)
+  WeightGradient(const Pass& pass, const Channels& c, std::int64_t batch, int tile)
       : pass_(pass),
         c_(c),
         batch_(batch),
@@ -40,13 +40,15 @@ class WeightGradient {
                                          std::clamp<std::int64_t>(batch, 1, 8))),
         slices_(std::clamp<std::int64_t>(16 / (shares_ * c.groups), 1, parts(c.from, 8))),
         slice_(parts(c.from, slices_)),
-        blocks_(pass, slice_, tile_of(pass, c.from, c.to)),
+        blocks_(pass, slice_, tile),
         steps_(tap_offsets(pass, blocks_, slice_)),
         rows_(slice_ * blocks_.taps(pass)) {
     slices_ = parts(c.from, slice_);
   }
 
-  void run(const T* in, const T* grad, T* dweight) const {
+  /// False if tiles gave a number that is not finite, which reaches taps that do not see what made it; they are to be
+  /// made anew without.
+  bool run(const T* in, const T* grad, T* dweight) const {
     const std::int64_t part = panels_ * blocks_.products() * rows_ * width_, tasks = shares_ * c_.groups * slices_;
     const double operations =
         static_cast<double>(batch_ * c_.groups * c_.from * c_.to) * static_cast<double>(pass_.taps() * pass_.results());
@@ -68,6 +70,7 @@ class WeightGradient {
                        [&](std::int64_t begin, std::int64_t end) {
                          for (std::int64_t i = begin; i < end; ++i) total(partial.data(), part, i, dweight);
                        });
+    return blocks_.tile == 0 || !simd().of<T>().any_bad(dweight, c_.groups * c_.to * c_.from * pass_.taps(), true);
   }
 
  private:
@@ -227,9 +230,11 @@ void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Wi
   const std::int64_t from = out.shape[1], to = out.shape[0] / groups;
   const Channels c{groups, from, to, 0, 0, 0};
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    const std::int64_t batch = x.shape[0];
     if (c.to * kFewChannels <= simd().of<T>().lanes)
-      PairedChannels<T>(pass, c, x.shape[0]).run(x.as<T>(), grad.as<T>(), out.as<T>());
-    else WeightGradient<T>(pass, c, x.shape[0]).run(x.as<T>(), grad.as<T>(), out.as<T>());
+      return PairedChannels<T>(pass, c, batch).run(x.as<T>(), grad.as<T>(), out.as<T>());
+    if (!WeightGradient<T>(pass, c, batch, tile_of(pass, from, to)).run(x.as<T>(), grad.as<T>(), out.as<T>()))
+      WeightGradient<T>(pass, c, batch, 0).run(x.as<T>(), grad.as<T>(), out.as<T>());
   });
 }
 

@@ -39,11 +39,22 @@ struct IntegerProduct {
   void add(std::uint64_t x) noexcept { total *= x; }
   std::uint64_t value() const noexcept { return total; }
 };
+/// What leaves the range of double, or would be subnormal, stays infinite, NaN or zero up to the end.
+struct NearProduct {
+  double total;
+  static NearProduct none() noexcept { return {1}; }
+  void join(const NearProduct& after) noexcept { add(after.total); }
+  void add(double x) noexcept {
+    const double product = total * x;
+    total = std::fabs(product) < std::numeric_limits<double>::min() ? 0 : product;
+  }
+  double value() const noexcept { return total; }
+};
 /// With an exponent of its own, as in `prod`: what comes behind may bring it back into range.
-struct RealProduct {
+struct FarProduct {
   kernels::Factor total;
-  static RealProduct none() noexcept { return {{1, 0}}; }
-  void join(const RealProduct& after) noexcept { total = total * after.total; }
+  static FarProduct none() noexcept { return {{1, 0}}; }
+  void join(const FarProduct& after) noexcept { total = total * after.total; }
   void add(double x) noexcept {
     const kernels::Factor factor = kernels::is_near(x) ? kernels::Factor{x, 0} : kernels::scaled_factor(x, 0);
     const double part = total.part * factor.part;
@@ -219,6 +230,16 @@ void run_along(const TensorImpl& x, int axis, bool exclusive, bool reverse, Tens
   }
 }
 
+/// Whether a line of products may have left the range of double: it then ends in zero, infinity or NaN.
+template <class T>
+bool may_have_left_range(const Around& around, bool reverse, const TensorImpl& out) {
+  const T* y = out.as<T>() + (reverse ? 0 : (around.count - 1) * around.inner);
+  for (std::int64_t i = 0; i < around.outer; ++i, y += around.count * around.inner)
+    for (std::int64_t j = 0; j < around.inner; ++j)
+      if (y[j] == 0 || !std::isfinite(y[j])) return true;
+  return false;
+}
+
 }  // namespace
 
 void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out) {
@@ -234,7 +255,11 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     switch (kind) {
       case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
-      case Cumulation::product: return run_along<RealProduct, T>(from, axis, exclusive, reverse, out);
+      case Cumulation::product:
+        run_along<NearProduct, T>(from, axis, exclusive, reverse, out);
+        if (may_have_left_range<T>(Around(x.shape, axis), reverse, out))
+          run_along<FarProduct, T>(from, axis, exclusive, reverse, out);
+        return;
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
     }
   });

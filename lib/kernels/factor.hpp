@@ -48,10 +48,12 @@ template <class T> CAPSTAN_HD Factor extended(const Factor& product, T x) {
 /// As a double, which may be infinite or 0.
 CAPSTAN_HD double value_of(const Factor& factor) {
   constexpr std::int64_t kLeast = -1022, kMost = 1023, kFar = 4096;
-  std::int64_t exponent = factor.exponent;
+  const std::int64_t exponent = factor.exponent;
   if (exponent >= kLeast && exponent <= kMost)  // of a power of two that is a number
     return factor.part * __builtin_bit_cast(double, static_cast<std::uint64_t>(exponent + kMost) << 52);
-  exponent = exponent < -kFar ? -kFar : exponent > kFar ? kFar : exponent;
+  if (factor.part == 0 || factor.part - factor.part != 0) return factor.part;  // zero, infinite or no number
+  if (exponent < -kFar) return factor.part * 0;
+  if (exponent > kFar) return factor.part * __builtin_huge_val();
   return ::ldexp(factor.part, static_cast<int>(exponent));
 }
 

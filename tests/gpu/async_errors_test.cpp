@@ -180,7 +180,8 @@ TEST_CASE("check_numerics names the operation that made a NaN or an infinity", "
   CHECK(values(fine)[2] == 2);
 }
 
-TEST_CASE("a step with gradients of a few rows can be captured while its numbers are checked", "[gpu][capture][debug]") {
+TEST_CASE("a step with gradients of a few rows can be captured while its numbers are checked",
+          "[gpu][capture][debug]") {
   CAPSTAN_NEEDS_GPUS(1);
   const Tensor table = full_on_gpu({50, 4}, 3), rows = Tensor{3, 7}.to(kGpu), seed = full_on_gpu({2, 4}, 0.5);
   auto step = cuda::capture([&](const Tensor& x) {
@@ -195,6 +196,21 @@ TEST_CASE("a step with gradients of a few rows can be captured while its numbers
     CHECK(number(sum(gradient)) == 8);
   }
   synchronize(kGpu);
+}
+
+TEST_CASE("check_numerics looks at gradients of a few rows as they are", "[gpu][errors][debug]") {
+  CAPSTAN_NEEDS_GPUS(1);
+  const auto sliced = [](double value) {
+    return from_row_slices({Tensor{std::int64_t{3}, std::int64_t{7}}.to(kGpu), full_on_gpu({2, 4}, value)}, {50, 4});
+  };
+  const debug::NumericsScope watching;
+  CHECK(message_of<NumericError>([&] {  // which reads a value at its end, and so tells of it
+          scale_each(std::vector<Tensor>{sliced(3e38)}, 10);
+        })
+            .starts_with("scale_each"));
+  const auto before = scale_each(std::vector<Tensor>{sliced(kNaN)}, 10);  // was so
+  synchronize(kGpu);
+  CHECK(has_row_slices(before.tensors[0]));
 }
 
 TEST_CASE("what was no number before is nobody's fault", "[gpu][errors][debug]") {
