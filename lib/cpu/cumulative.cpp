@@ -257,8 +257,11 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
       case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
       case Cumulation::product:
         run_along<NearProduct, T>(from, axis, exclusive, reverse, out);
-        if (may_have_left_range<T>(Around(x.shape, axis), reverse, out))
-          run_along<FarProduct, T>(from, axis, exclusive, reverse, out);
+        if (const Around around(x.shape, axis);
+            may_have_left_range<T>(around, reverse, out)) {  // rare: one way for all
+          if (exclusive) run_columns<true, FarProduct>(from.as<T>(), out.as<T>(), around, reverse);
+          else run_columns<false, FarProduct>(from.as<T>(), out.as<T>(), around, reverse);
+        }
         return;
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
     }
