@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cuda/context.hpp"
+#include "cuda/handles.hpp"
 #include "cuda/mailbox.hpp"
 #include "cuda/storage.hpp"
 
@@ -129,18 +130,9 @@ void Capture::end(const Tensor* results, std::size_t count, Where where) {
                       "GPU, or work on a stream that does not come back to the step's.");
   check_what_is_held(results, count, where);
   check(cudaGraphGetNodes(graph_, nullptr, &nodes_), "counting the nodes of a graph");
-  const auto with_room = [&](const char* what, auto make) {  // the driver's, of which the cache may have all
-    cudaError_t made = make();
-    if (made == cudaErrorMemoryAllocation) {
-      cudaGetLastError();
-      device(device_).allocator().release();
-      made = make();
-    }
-    check(made, what);
-  };
-  with_room("instantiating a graph", [&] { return cudaGraphInstantiate(&executable_, graph_, 0); });
-  // now, so that the first replay asks for no more
-  with_room("uploading a graph", [&] { return cudaGraphUpload(executable_, call().stream); });
+  check(with_room([&] { return cudaGraphInstantiate(&executable_, graph_, 0); }), "instantiating a graph");
+  // now, so that the first replay asks for no more memory
+  check(with_room([&] { return cudaGraphUpload(executable_, call().stream); }), "uploading a graph");
   for (std::size_t i = 0; i < count; ++i)
     if (results[i].defined() && results[i].impl()->device() == cuda(device_)) results_.push_back(results[i]);
   for (Followed& each : followed_) each.count = each.rng->position() - each.first.position;

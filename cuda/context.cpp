@@ -116,13 +116,7 @@ cublasHandle_t blas() {
   const Call& now = call();
   cublasHandle_t& handle = handles[now.device];
   if (handle == nullptr) {
-    cublasStatus_t status = cublasCreate(&handle);
-    if (status != CUBLAS_STATUS_SUCCESS) {  // it takes memory from the driver, where the cache may have all of it
-      device(now.device).allocator().release();
-      cudaGetLastError();
-      status = cublasCreate(&handle);
-    }
-    check(status, "starting cuBLAS");
+    check(with_room([&] { return cublasCreate(&handle); }), "starting cuBLAS");
     // sums of 16-bit products stay in float32 however the work is split
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "setting up cuBLAS");

@@ -246,7 +246,7 @@ Library& library() {
   thread_local std::map<int, Library> of_device;
   const Call& now = call();
   cudnnHandle_t& handle = handles[now.device];
-  if (handle == nullptr) check(cudnnCreate(&handle), "starting cuDNN");
+  if (handle == nullptr) check(with_room([&] { return cudnnCreate(&handle); }), "starting cuDNN");
   check(cudnnSetStream(handle, now.stream), "choosing the stream of cuDNN");
   Library& own = of_device[now.device];
   own.handle = handle;
@@ -254,12 +254,10 @@ Library& library() {
 }
 
 /// cuDNN asks for 4 bytes, of 16-bit elements too.
-bool begin_well(const void* a, const void* b, const void* out) {
-  constexpr std::uintptr_t kBytes = 4;
-  return (reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) |
-          reinterpret_cast<std::uintptr_t>(out)) %
-             kBytes ==
-         0;
+bool begin_well(const void* a, const void* b, const void* out) noexcept {
+  for (const void* place : {a, b, out})
+    if (reinterpret_cast<std::uintptr_t>(place) % 4 != 0) return false;
+  return true;
 }
 
 template <class Way>

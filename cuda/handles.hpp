@@ -3,9 +3,21 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/context.hpp"
 #include "cuda/devices.hpp"
 
 namespace capstan::on_cuda {
+
+/// What a function of the driver or of a library returns, whose memory is the driver's: if it fails the cache, which may
+/// have all of it, gives up what nobody uses, and it is called once more. Success is 0 for all of them.
+template <class Make>
+auto with_room(Make make) {
+  auto status = make();
+  if (status == decltype(status){}) return status;
+  device(call().device).allocator().release();
+  cudaGetLastError();
+  return make();
+}
 
 /// A thread's handles of a library, one for each device. When the thread ends, threads that come later take them over:
 /// to make one takes long, and to destroy one waits for the device, which spoils the steps that other threads capture.

@@ -32,15 +32,7 @@ cusolverDnHandle_t solver() {
   thread_local ThreadHandles<cusolverDnHandle_t> handles;
   const Call& now = call();
   cusolverDnHandle_t& handle = handles[now.device];
-  if (handle == nullptr) {
-    cusolverStatus_t status = cusolverDnCreate(&handle);
-    if (status != CUSOLVER_STATUS_SUCCESS) {  // it takes memory from the driver, where the cache may have all of it
-      device(now.device).allocator().release();
-      cudaGetLastError();
-      status = cusolverDnCreate(&handle);
-    }
-    check(status, "starting cuSOLVER");
-  }
+  if (handle == nullptr) check(with_room([&] { return cusolverDnCreate(&handle); }), "starting cuSOLVER");
   check(cusolverDnSetStream(handle, now.stream), "choosing the stream of cuSOLVER");
   return handle;
 }

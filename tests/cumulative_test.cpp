@@ -131,6 +131,8 @@ TEST_CASE("running totals meet zeros, infinities and NaN as their definitions do
   // products too large and too small, which what follows brings back
   CHECK(same(cumprod(Tensor{0x1p600, 0x1p600, 0x1p-900, 0.0}, 0), {0x1p600, kInfinity, 0x1p300, 0.0}));
   CHECK(same(cumprod(Tensor{0x1p-600, -0x1p-600, 0x1p900}, 0), {0x1p-600, -0.0, -0x1p-300}));
+  constexpr double kOdd = 1 + 0x1p-40;  // whose last bit a subnormal product would lose
+  CHECK(same(cumprod(Tensor{0x1p-1000, kOdd * 0x1p-60, 0x1p200}, 0).index({2}), Tensor(kOdd * 0x1p-860)));
   CHECK(same(cumprod(Tensor{2.0, kInfinity, 0.5, 0.0}, 0), {2.0, kInfinity, kInfinity, kNaN}));
   CHECK(same(logcumsumexp(Tensor{-kInfinity, -kInfinity, 1.0, -kInfinity}, 0), {-kInfinity, -kInfinity, 1.0, 1.0}));
   CHECK(same(logcumsumexp(Tensor{1.0, kInfinity, kInfinity, kNaN}, 0), {1.0, kInfinity, kInfinity, kNaN}));
