@@ -40,6 +40,15 @@ void convolution_replay(Replay& r);
 void transposed_replay(Replay& r);
 void weight_gradient_replay(Replay& r);
 
+/// Of a and b, with a bias that may be undefined.
+void record_product(const char* op, void (*replay)(Replay&), const Tensor& a, const Tensor& b, const Tensor& bias,
+                    Tensor& out, const Setting& s, Where where) {
+  if (!autograd::attended()) return;
+  const autograd::ProductSaves saves(a, b);
+  if (bias.defined()) record(op, where, replay, {&a, &b, &bias}, {&out}, {saves.left, saves.right}, s);
+  else record(op, where, replay, {&a, &b}, {&out}, {saves.left, saves.right}, s);
+}
+
 Tensor convolution(const Tensor& x, const Tensor& w, const Tensor& bias, Setting s, Where where) {
   s.biased = bias.defined();
   const Tensor image = autograd::dense(x, where), kernel = autograd::dense(w, where);
@@ -48,8 +57,7 @@ Tensor convolution(const Tensor& x, const Tensor& w, const Tensor& bias, Setting
   Tensor out = autograd::result_like(a, image_shape(x.size(0), w.size(0), s.window, &core::WindowAxis::out, where),
                                      a.dtype, where);
   backend_of(a, where).convolve(a, *kernel.impl(), start.impl(), s.window, s.groups, *out.impl());
-  if (s.biased) record(s.names().convolution, where, &convolution_replay, {&x, &w, &bias}, {&out}, {&x, &w}, s);
-  else record(s.names().convolution, where, &convolution_replay, {&x, &w}, {&out}, {&x, &w}, s);
+  record_product(s.names().convolution, &convolution_replay, x, w, bias, out, s, where);
   return out;
 }
 
@@ -61,8 +69,7 @@ Tensor transposed(const Tensor& g, const Tensor& w, const Tensor& bias, Setting 
   Tensor out = autograd::result_like(
       a, image_shape(g.size(0), w.size(1) * s.groups, s.window, &core::WindowAxis::in, where), a.dtype, where);
   backend_of(a, where).convolve_transposed(a, *kernel.impl(), start.impl(), s.window, s.groups, *out.impl());
-  if (s.biased) record(s.names().transpose, where, &transposed_replay, {&g, &w, &bias}, {&out}, {&g, &w}, s);
-  else record(s.names().transpose, where, &transposed_replay, {&g, &w}, {&out}, {&g, &w}, s);
+  record_product(s.names().transpose, &transposed_replay, g, w, bias, out, s, where);
   return out;
 }
 
@@ -73,7 +80,7 @@ Tensor weight_gradient(const Tensor& x, const Tensor& g, const Setting& s, Where
   const Shape shape = image_shape(g.size(1), x.size(1) / s.groups, s.window, &core::WindowAxis::kernel, where);
   Tensor out = autograd::result_like(a, shape, a.dtype, where);
   backend_of(a, where).convolve_weight(a, *grad.impl(), s.window, s.groups, *out.impl());
-  record(s.names().weight_gradient, where, &weight_gradient_replay, {&x, &g}, {&out}, {&x, &g}, s);
+  record_product(s.names().weight_gradient, &weight_gradient_replay, x, g, Tensor(), out, s, where);
   return out;
 }
 

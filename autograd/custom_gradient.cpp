@@ -4,6 +4,7 @@
 #include <capstan/tape.hpp>
 
 #include "autograd/owner.hpp"
+#include "autograd/scopes.hpp"
 #include "lib/base/text.hpp"
 
 namespace capstan::detail {
@@ -63,7 +64,7 @@ Tensors custom_gradient(const Function& forward, const Backward& backward, std::
   for (const Tensor& input : given) core::defined(op, input, where);
   Tensors outputs;
   {
-    const NoGrad off;
+    const autograd::Awake own_tapes(autograd::Others::silent);  // the function's; nothing else records it
     outputs = autograd::checked_results(op, forward(given), where);
   }
   if (!autograd::attended()) return outputs;

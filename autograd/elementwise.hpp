@@ -168,9 +168,8 @@ template <class Op>
 __attribute__((noinline)) void record_binary(const Operands& operands, Tensor& out, Where where) {
   const Shape &a = operands.a->impl()->shape, &b = operands.b->impl()->shape;
   const Tensor none;
-  const Tensor* left[] = {operands.a};
-  const Tensor* right[] = {operands.b};
-  const unsigned reads = (followers(left) != 0 ? Op::left_reads : 0) | (followers(right) != 0 ? Op::right_reads : 0);
+  const unsigned reads =
+      (is_followed(*operands.a) ? Op::left_reads : 0) | (is_followed(*operands.b) ? Op::right_reads : 0);
   const std::initializer_list<const Tensor*> saved = {reads & kernels::kReadsA ? operands.a : &none,
                                                       reads & kernels::kReadsB ? operands.b : &none,
                                                       reads & kernels::kReadsResult ? &out : &none};

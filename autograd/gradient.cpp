@@ -402,6 +402,22 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
   }
 }
 
+/// At the end a tape that is spent gives back what it holds, also if the replay threw.
+class Release {
+ public:
+  explicit Release(TapeState& tape) : tape_(tape) {}
+  ~Release() {
+    if (!tape_.spent) return;
+    tape_.log->forget(tape_);
+    tape_.log->refresh_recording();
+  }
+  Release(const Release&) = delete;
+  Release& operator=(const Release&) = delete;
+
+ private:
+  TapeState& tape_;
+};
+
 }  // namespace
 
 void run_gradient(TapeState* state, const GradientRequest& request, Tensor* result) {
@@ -411,11 +427,9 @@ void run_gradient(TapeState* state, const GradientRequest& request, Tensor* resu
                           base::to_string(tape.where),
                           "; only a persistent tape ({.persistent = true}) allows a second call.");
   const Held held(tape);
+  const Release release(tape);
   const Rollback rollback;  // of what outer tapes record; autocast is off, as the results' own types are to be used
   compute_gradients(tape, request, result);
-  if (!tape.spent) return;
-  tape.log->forget(tape);
-  tape.log->refresh_recording();
 }
 
 }  // namespace capstan::autograd

@@ -104,6 +104,7 @@ Tensor concat(std::initializer_list<Tensor> parts, int axis, Where where) {
 Tensor stack(std::span<const Tensor> parts, int axis, Where where) {
   if (parts.empty()) base::fail<ShapeError>(where, "stack: there are no parts; give at least one.");
   check_parts("stack", parts, -1, where);
+  core::normalize_axis("stack", axis, parts[0].rank(where) + 1, where);
   const autograd::Rollback rollback;
   std::vector<Tensor> raised;
   raised.reserve(parts.size());

@@ -35,9 +35,14 @@ void give_product(Replay& r, int input, const Tensor& a, const Tensor& b, const 
   }
 }
 
-void matmul_replay(Replay& r) {
-  if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
-  if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
+struct ProductShapes {
+  Shape a, b;
+};
+
+/// Of a @ b. Each operand was saved if the other is followed.
+void give_products(Replay& r, const ProductShapes& shapes) {
+  if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), shapes.a);
+  if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), shapes.b);
 }
 
 /// What `product` makes of the rows of x [..., n], put together in x's leading axes.
@@ -64,7 +69,12 @@ Tensor matmul_matrices(const Tensor& x, const Tensor& y, Where where) {
   const Shape shape = autograd::with_sizes(batch, 0, {a.shape[ra - 2], b.shape[rb - 1]}, where);
   Tensor out = autograd::result_like(a, shape, a.dtype, where);
   backend_of(a, where).matmul(a, b, nullptr, *out.impl(), false);
-  record("matmul", where, &matmul_replay, {&x, &y}, {&out}, {&x, &y});
+  if (autograd::attended()) {
+    const autograd::ProductSaves saves(x, y);
+    record(
+        "matmul", where, [](Replay& r) { give_products(r, r.attributes<ProductShapes>()); }, {&x, &y}, {&out},
+        {saves.left, saves.right}, ProductShapes{a.shape, b.shape});
+  }
   return out;
 }
 
@@ -90,14 +100,21 @@ Tensor product_added(const char* op, const Tensor& c, const Tensor& a, const Ten
   const bool is_bias = z.rank() == 1 && z.shape[0] == y.shape[1] && z.contiguous;
   if (!is_bias) backend_of(x, where).copy(z, *out.impl());
   backend_of(x, where).matmul(x, y, is_bias ? &z : nullptr, *out.impl(), !is_bias);
-  record(
-      op, where,
-      [](Replay& r) {
-        if (r.needs(0)) give_product(r, 0, r.grad(), turned(r.saved(1), r.where()), r.saved(0).shape());
-        if (r.needs(1)) give_product(r, 1, turned(r.saved(0), r.where()), r.grad(), r.saved(1).shape());
-        if (r.needs(2)) r.give(2, autograd::sum_to(r.grad(), r.attributes<Shape>(), r.where()));
-      },
-      {&a, &b, &c}, {&out}, {&a, &b}, c.impl()->shape);
+  if (autograd::attended()) {
+    struct Shapes {
+      ProductShapes product;
+      Shape c;
+    };
+    const autograd::ProductSaves saves(a, b);
+    record(
+        op, where,
+        [](Replay& r) {
+          const auto shapes = r.attributes<Shapes>();
+          give_products(r, shapes.product);
+          if (r.needs(2)) r.give(2, autograd::sum_to(r.grad(), shapes.c, r.where()));
+        },
+        {&a, &b, &c}, {&out}, {saves.left, saves.right}, Shapes{{x.shape, y.shape}, c.impl()->shape});
+  }
   return out;
 }
 

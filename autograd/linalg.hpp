@@ -40,8 +40,8 @@ inline void require_square(const char* op, const TensorImpl& x, Where where) {
 template <class Function>
 Function lapack(const char* op, Function slot, Where where) {
   if (slot == nullptr)
-    base::fail<BackendError>(where, op,
-                             ": this build has no LAPACK; install libopenblas-pthread-dev, configure and build again.");
+    base::fail<MissingLibraryError>(
+        where, op, ": this build has no LAPACK; install libopenblas-pthread-dev, configure and build again.");
   return slot;
 }
 

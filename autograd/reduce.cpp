@@ -2,6 +2,7 @@
 
 #include <capstan/create.hpp>
 
+#include "autograd/places.hpp"
 #include "autograd/reducing.hpp"
 
 namespace capstan {
@@ -88,7 +89,7 @@ void extreme_replay(Replay& r) {
   const auto reduced = r.attributes<Reduced>();
   const Tensor &x = r.saved(0), y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, where);
   const DType wide = computing_type(x.dtype());  // of which float16 counts no more than 65,504
-  const Tensor best = cast(equal(x, y, where), wide, where);
+  const Tensor best = cast(autograd::hits(x, y, where), wide, where);
   const Tensor count = autograd::sum_to(
       best,
       [&] {

@@ -61,6 +61,21 @@ struct Record {
 
 /// The tapes that follow one of the inputs: 0 means that there is nothing to record.
 TapeBits followers(std::span<const Tensor* const> inputs);
+/// Whether any tape follows it.
+inline bool is_followed(const Tensor& x) {
+  const Tensor* const one[] = {&x};
+  return followers(one) != 0;
+}
+/// What a product saves of its operands: each for the gradient of the other, if that is followed.
+struct ProductSaves {
+  ProductSaves(const Tensor& a, const Tensor& b)
+      : left(is_followed(b) ? &a : &none), right(is_followed(a) ? &b : &none) {}
+  ProductSaves(const ProductSaves&) = delete;
+  ProductSaves& operator=(const ProductSaves&) = delete;
+
+  Tensor none;
+  const Tensor *left, *right;
+};
 /// Tells watchers of an operation, then appends an entry if a tape follows an input. Strong guarantee.
 void append(const Record& record);
 /// Whether anybody wants to know.

@@ -40,13 +40,6 @@ void layer_rows(const std::string& name, const Growing& workload, ShapesOf shape
   growing_rows(name, workload, both);
 }
 
-/// At these shapes alone.
-template <class Function>
-void layer_rows(const std::string& name, const Shapes& shapes, Function function) {
-  layer_rows(
-      name, Growing{}, [shapes](const Sizes&) { return shapes; }, function);
-}
-
 void convolution_rows() {
   layer_rows(
       "conv3x3_64", kConv3x3,
@@ -82,7 +75,12 @@ void normalization_rows() {
         return Shapes{{1024, sizes.width}, {sizes.width}, {sizes.width}};
       },
       layer_norm);
-  layer_rows("layer_norm_images", {{32, 64, 56, 56}, {56}, {56}}, layer_norm);
+  layer_rows(
+      "layer_norm_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}, {56}, {56}};
+      },
+      layer_norm);
   const auto batch_norm = [](const Tensors& in) { return cs::batch_norm_training(in[0], in[1], in[2]).output; };
   layer_rows(
       "batch_norm", kBatchNorm,
@@ -90,10 +88,25 @@ void normalization_rows() {
         return Shapes{{sizes.batch, 1024}, {1024}, {1024}};
       },
       batch_norm);
-  layer_rows("batch_norm_images", {{32, 64, 56, 56}, {64}, {64}}, batch_norm);
+  layer_rows(
+      "batch_norm_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}, {64}, {64}};
+      },
+      batch_norm);
   const auto softmax = [](const Tensors& in) { return cs::softmax(in[0]); };
-  layer_rows("softmax_layer", {{1024, 1024}}, softmax);
-  layer_rows("softmax_images", {{32, 64, 56, 56}}, softmax);
+  layer_rows(
+      "softmax_layer", kRows,
+      [](const Sizes& sizes) {
+        return Shapes{{1024, sizes.width}};
+      },
+      softmax);
+  layer_rows(
+      "softmax_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}};
+      },
+      softmax);
 }
 
 void attention_rows() {
@@ -103,13 +116,18 @@ void attention_rows() {
         return Shapes(3, cs::Shape{sizes.batch, 8, sizes.steps, 64});
       },
       [](const Tensors& in) { return cs::scaled_dot_product_attention(in[0], in[1], in[2]); });
-  layer_rows("attention_layer", {{8, 128, 512}, {512, 1536}, {512, 512}}, [](const Tensors& in) {
-    const auto parts = cs::split(cs::matmul(in[0], in[1]), 3, -1);
-    const auto heads_of = [](const cs::Tensor& x) { return cs::transpose(cs::reshape(x, {8, 128, 8, 64}), 1, 2); };
-    const cs::Tensor mixed =
-        cs::scaled_dot_product_attention(heads_of(parts[0]), heads_of(parts[1]), heads_of(parts[2]));
-    return cs::matmul(cs::reshape(cs::transpose(mixed, 1, 2), {8, 128, 512}), in[2]);
-  });
+  layer_rows(
+      "attention_layer", kAttentionLayer,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 128, 512}, {512, 1536}, {512, 512}};
+      },
+      [](const Tensors& in) {
+        const auto parts = cs::split(cs::matmul(in[0], in[1]), 3, -1);
+        const auto heads_of = [](const cs::Tensor& x) { return cs::transpose(cs::reshape(x, {-1, 128, 8, 64}), 1, 2); };
+        const cs::Tensor mixed =
+            cs::scaled_dot_product_attention(heads_of(parts[0]), heads_of(parts[1]), heads_of(parts[2]));
+        return cs::matmul(cs::reshape(cs::transpose(mixed, 1, 2), {-1, 128, 512}), in[2]);
+      });
 }
 
 /// One step of Adam over 20 parameters, of a million numbers each at the base's size.

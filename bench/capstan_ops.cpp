@@ -10,6 +10,9 @@ namespace bench {
 namespace {
 
 cs::Tensor square(const Sizes& sizes, std::uint64_t seed = 1) { return values({sizes.size, sizes.size}, seed); }
+cs::Tensor rows(const Sizes& sizes, std::uint64_t seed = 1) { return values({1024, sizes.width}, seed); }
+/// Of elements in their rows.
+cs::Tensor places(const Sizes& sizes) { return indices({1024, sizes.width}, sizes.width, 3); }
 
 void elementwise_rows() {
   const auto add = [](const Sizes& sizes) {
@@ -26,9 +29,8 @@ void elementwise_rows() {
 }
 
 void square_rows() {
-  growing_by_threads("softmax", kSoftmax, [](const Sizes& sizes) {
-    return [x = values({1024, sizes.width})] { return cs::softmax(x, -1); };
-  });
+  growing_by_threads("softmax", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::softmax(x, -1); }; });
   growing_by_threads("sum_axis0", kSquare,
                      [](const Sizes& sizes) { return [x = square(sizes)] { return cs::sum(x, 0); }; });
   growing_by_threads("sum_axis1", kSquare,
@@ -39,38 +41,43 @@ void square_rows() {
 }
 
 void index_rows() {
-  row_by_threads("gather_rows", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000, 3)] { return cs::gather(x, i); };
+  growing_by_threads("gather_rows", kPickedRows, [](const Sizes& sizes) {
+    return [x = values({50000, 128}), i = indices({sizes.batch}, 50000, 3)] { return cs::gather(x, i); };
   });
-  row_by_threads("gather_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3)] { return cs::take_along_axis(x, i, 1); };
+  growing_by_threads("gather_elements", kRows, [](const Sizes& sizes) {
+    return [x = rows(sizes), i = places(sizes)] { return cs::take_along_axis(x, i, 1); };
   });
-  row_by_threads("scatter_add_rows", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000, 3), y = values({10000, 128}, 2)] {
+  growing_by_threads("scatter_add_rows", kPickedRows, [](const Sizes& sizes) {
+    return [x = values({50000, 128}), i = indices({sizes.batch}, 50000, 3), y = values({sizes.batch, 128}, 2)] {
       return cs::index_add(x, {i}, y);
     };
   });
-  row_by_threads("scatter_add_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3), y = values({1024, 1024}, 2)] {
-      return cs::scatter_add(x, i, y, 1);
-    };
+  growing_by_threads("scatter_add_elements", kRows, [](const Sizes& sizes) {
+    return [x = rows(sizes), i = places(sizes), y = rows(sizes, 2)] { return cs::scatter_add(x, i, y, 1); };
   });
-  row_by_threads("where", [] {
-    return [x = values({1024, 1024}, 1), y = values({1024, 1024}, 2), c = values({1024, 1024}, 3) > 0] {
-      return cs::where(c, x, y);
-    };
+  growing_by_threads("where", kRows, [](const Sizes& sizes) {
+    return [x = rows(sizes, 1), y = rows(sizes, 2), c = rows(sizes, 3) > 0] { return cs::where(c, x, y); };
   });
 }
 
 void order_rows() {
-  row_by_threads("sort_rows", [] { return [x = values({1024, 1024})] { return cs::sort_with_indices(x, -1); }; });
-  row_by_threads("sort_columns", [] { return [x = values({1024, 1024})] { return cs::sort_with_indices(x, 0); }; });
-  row_by_threads("sort_long", [] { return [x = values({1 << 20})] { return cs::sort_with_indices(x, -1); }; });
-  row_by_threads("topk_rows", [] { return [x = values({1024, 1024})] { return cs::topk(x, 10); }; });
-  row_by_threads("topk_long", [] { return [x = values({1 << 20})] { return cs::topk(x, 100); }; });
-  row_by_threads("cumsum_rows", [] { return [x = values({1024, 1024})] { return cs::cumsum(x, -1); }; });
-  row_by_threads("cumsum_columns", [] { return [x = values({1024, 1024})] { return cs::cumsum(x, 0); }; });
-  row_by_threads("cumsum_long", [] { return [x = values({1 << 20})] { return cs::cumsum(x, -1); }; });
+  growing_by_threads("sort_rows", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::sort_with_indices(x, -1); }; });
+  growing_by_threads("sort_columns", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::sort_with_indices(x, 0); }; });
+  growing_by_threads("sort_long", kLong, [](const Sizes& sizes) {
+    return [x = values({sizes.size})] { return cs::sort_with_indices(x, -1); };
+  });
+  growing_by_threads("topk_rows", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::topk(x, 10); }; });
+  growing_by_threads("topk_long", kLong,
+                     [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::topk(x, 100); }; });
+  growing_by_threads("cumsum_rows", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::cumsum(x, -1); }; });
+  growing_by_threads("cumsum_columns", kRows,
+                     [](const Sizes& sizes) { return [x = rows(sizes)] { return cs::cumsum(x, 0); }; });
+  growing_by_threads("cumsum_long", kLong,
+                     [](const Sizes& sizes) { return [x = values({sizes.size})] { return cs::cumsum(x, -1); }; });
 }
 
 void product_rows() {

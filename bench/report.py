@@ -39,13 +39,16 @@ def setting_cell(row):
     return f"{times(row.ratio(other))} of {human(other.median())} {other.peer}" if other else ""
 
 
-def peak_cell(row):
-    """Of whole processes, ours and theirs, then what is beyond that of a program that adds two tensors."""
-    def pair(what):
-        peaks = [row.extra.get(f"ours_{what}"), row.extra.get(f"peer_{what}")]
-        return "/".join(f"{mb:.0f}" for mb in peaks if mb is not None)
+def peak_pair(row, what):
+    """Ours and theirs."""
+    peaks = [row.extra.get(f"ours_{what}"), row.extra.get(f"peer_{what}")]
+    return "/".join(f"{mb:.0f}" for mb in peaks if mb is not None)
 
-    return f"{pair('peak_mb')} own {pair('own_mb')}" if "ours_own_mb" in row.extra else pair("peak_mb")
+
+def peak_cell(row):
+    """Of whole processes, then what is beyond that of a program that adds two tensors."""
+    whole = peak_pair(row, "peak_mb")
+    return f"{whole} own {peak_pair(row, 'own_mb')}" if "ours_own_mb" in row.extra else whole
 
 
 def print_table(rows, checks, peers):
@@ -83,13 +86,13 @@ def print_sizes(rows, verbose):
 
 def growth_cell(row, size, base=None):
     if row is None:
-        return " " * 53
+        return " " * 63
     ratio = row.ratio(row.best())
     mark = "*" if row.leading_frameworks() else " "
     work = work_factor(row.name) if base else None
     factors = f"x{row.median() / base.median():.3g}" + (f" of x{work:.3g}" if work else "") if base else ""
     return (f"{size:>11} {human(row.median()):>8} {100 * spread(row.ours):>2.0f}% {times(ratio):>11}{mark}"
-            f"{factors:<16} ")
+            f"{factors:<16} {peak_pair(row, 'peak_mb'):>9} ")
 
 
 def print_growth(growth, rows):
@@ -99,7 +102,7 @@ def print_growth(growth, rows):
     for row in growth:
         base, axis, size = growth_of(row.name)
         lines.setdefault((base, axis), []).append((size, row))
-    heads = f"{'size':>11} {'Capstan':>8} {'+-':>3} {'ratio':>11} {'time of work':<16} "
+    heads = f"{'size':>11} {'Capstan':>8} {'+-':>3} {'ratio':>11} {'time of work':<16} {'peak MB':>9} "
     print(f"\n{'growth':<34}" + 3 * heads)
     for (base, axis), sizes in lines.items():
         # A base that only runs at fixed numbers of threads is shown with two of them.

@@ -269,15 +269,23 @@ def lowest_peaks(row, measure, commands, hellos):
     return min(whole, default=None), min(own, default=None)
 
 
+def without_twins(rows):
+    """One of the rows that differ by their threads alone: the plain one, else that of two threads."""
+    names = {row.name for row in rows}
+    return [row for row in rows
+            if threads_of(row.name) is None
+            or threads_of(row.name) == 2 and row.name.removesuffix("_t2") not in names]
+
+
 def measure_peaks(rows, programs, ours, peers, clock):
-    """Peak memory in MB of each row, ours and LibTorch's. Twins are left out. Yields a row's name and its columns.
+    """Peak memory in MB of each row, ours and LibTorch's, but for twins. Yields a row's name and its columns.
 
     Peaks are of whole processes; own ones are what is beyond the peak of a program that adds two tensors.
     """
     measure = programs["measure"]
     commands = {peer.name: peer.command for peer in peers}
     hello, hellos = peak_mb(measure, [programs["hello"]], {}), dict(hello_peaks(measure, peers))
-    rows = [row for row in rows if threads_of(row.name) is None]
+    rows = without_twins(rows)
     clock.say(f"peak memory of {len(rows)} rows")
     for row in rows:
         peak = row_peak_mb(measure, ours, row.name, {})

@@ -107,7 +107,7 @@ class Run:
             self.clock.plan("processes", names[0], 1, seconds)
         if options.memory:
             plain = [name for name in self.ours if threads_of(name) is None]
-            self.clock.plan("peaks", "all", len(plain), 5)
+            self.clock.plan("peaks", "all", len(plain) + len(self.ours_growth), 5)
 
     def measure(self):
         options = self.options
@@ -123,13 +123,19 @@ class Run:
         for row in process_rows(self.build, self.programs, self.peers, options, self.clock):
             self.other_rows.append(row)
         if options.memory:
-            for name, peaks in measure_peaks(self.main.rows(), self.programs, self.command, self.peers, self.clock):
+            for name, peaks in measure_peaks([*self.main.rows(), *self.growth.rows()], self.programs, self.command, self.peers, self.clock):
                 self.peaks[name] = peaks
 
-    def rows(self):
-        rows = [*against_loops(self.main.rows()), *self.other_rows]
+    def growth_rows(self):
+        return self.with_peaks(list(self.growth.rows()))
+
+    def with_peaks(self, rows):
         for row in rows:
             row.extra |= self.peaks.get(row.name, {})
+        return rows
+
+    def rows(self):
+        rows = self.with_peaks([*against_loops(self.main.rows()), *self.other_rows])
         return sorted(rows, key=lambda row: targets.LAST.fullmatch(row.name) is not None)
 
     def missing(self, rows):
@@ -155,7 +161,7 @@ class Run:
 
 def print_run(run):
     """Whether all that has a target reached it, and the run agrees with the earlier one."""
-    options, rows, growth = run.options, run.rows(), list(run.growth.rows())
+    options, rows, growth = run.options, run.rows(), run.growth_rows()
     if not rows and not growth:
         sys.exit("nothing was measured")
     checks = check_rows(rows, run.has_libtorch)

@@ -46,9 +46,11 @@ inline Growing along_size(std::int64_t base, std::int64_t small, std::int64_t la
 inline const Growing kAddOne{{0, 0, 0, 1}, {}};
 inline const Growing kAdd = along_size(64, 4096, 1 << 20);
 inline const Growing kElementwise = along_size(1 << 20, 4096, 1 << 24);
-inline const Growing kSoftmax = along_width(1024, 64, 8192);  // columns of 1024 rows
 inline const Growing kSquare = along_size(1024, 128, 4096);
 inline const Growing kProduct = along_size(1024, 64, 2048);
+inline const Growing kRows = along_width(1024, 64, 8192);            // columns of 1024 rows
+inline const Growing kPickedRows = along_batch(10000, 100, 100000);  // of 50,000 rows of 128 columns
+inline const Growing kLong = along_size(1 << 20, 4096, 1 << 22);
 
 // --- layers ------------------------------------------------------------------------------------------------------
 
@@ -58,6 +60,8 @@ inline const Growing kDepthwise = along_batch(16, 2, 64);
 inline const Growing kMaxPool = along_batch(50, 5, 200);
 inline const Growing kLayerNorm = along_width(1024, 64, 8192);  // columns of 1024 rows
 inline const Growing kBatchNorm = along_batch(1024, 64, 8192);  // rows of 1024 columns
+inline const Growing kImages = along_batch(32, 4, 64);          // of 64 channels of 56 x 56
+inline const Growing kAttentionLayer = along_batch(8, 1, 32);
 inline const Growing kAttention{{8, 128}, {{"positions", &Sizes::steps, 32, 512}, {"batch", &Sizes::batch, 1, 32}}};
 inline const Growing kAdam = along_size(20000000, 1000000, 100000000);  // in 20 tensors
 
@@ -85,7 +89,7 @@ inline const Growing kLetterCell{{64, 10, 64}, {{"batch", &Sizes::batch, 8, 512}
 inline const Growing kSmallWords{
     {20, 20, 200},
     {{"batch", &Sizes::batch, 5, 80}, {"steps", &Sizes::steps, 5, 80}, {"width", &Sizes::width, 50, 400}}};
-inline const Growing kMediumWords{{20, 35, 650}, {}};
+inline const Growing kMediumWords{{20, 35, 650}, {{"batch", &Sizes::batch, 5, 40}}};
 inline const Growing kTranslator{{64, 0, 50}, {{"batch", &Sizes::batch, 8, 512}, {"width", &Sizes::width, 16, 200}}};
 
 }  // namespace bench

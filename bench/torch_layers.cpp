@@ -40,13 +40,6 @@ void layer_rows(const std::string& name, const Growing& workload, ShapesOf shape
   });
 }
 
-/// At these shapes alone.
-template <class Function>
-void layer_rows(const std::string& name, const Shapes& shapes, Function function) {
-  layer_rows(
-      name, Growing{}, [shapes](const Sizes&) { return shapes; }, function);
-}
-
 /// With channels where they are in Capstan, and last: inputs are so beforehand, which costs no time.
 template <class ShapesOf, class Function>
 void image_rows(const std::string& name, const Growing& workload, ShapesOf shapes_of, Function function) {
@@ -89,7 +82,12 @@ void normalization_rows() {
         return Shapes{{1024, sizes.width}, {sizes.width}, {sizes.width}};
       },
       layer_norm);
-  layer_rows("layer_norm_images", {{32, 64, 56, 56}, {56}, {56}}, layer_norm);
+  layer_rows(
+      "layer_norm_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}, {56}, {56}};
+      },
+      layer_norm);
   const auto batch_norm = [](const Tensors& in) {
     return torch::batch_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 1e-5, true);
   };
@@ -100,14 +98,24 @@ void normalization_rows() {
       },
       batch_norm);
   image_rows(
-      "batch_norm_images", Growing{},
-      [](const Sizes&) {
-        return Shapes{{32, 64, 56, 56}, {64}, {64}};
+      "batch_norm_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}, {64}, {64}};
       },
       batch_norm);
   const auto softmax = [](const Tensors& in) { return torch::softmax(in[0], -1); };
-  layer_rows("softmax_layer", {{1024, 1024}}, softmax);
-  layer_rows("softmax_images", {{32, 64, 56, 56}}, softmax);
+  layer_rows(
+      "softmax_layer", kRows,
+      [](const Sizes& sizes) {
+        return Shapes{{1024, sizes.width}};
+      },
+      softmax);
+  layer_rows(
+      "softmax_images", kImages,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 64, 56, 56}};
+      },
+      softmax);
 }
 
 /// Two rows of a variant, by the attention of three tensors [batch, heads, positions, 64].
@@ -119,12 +127,17 @@ void attention_rows(const std::string& variant, Attention attention) {
         return Shapes(3, {sizes.batch, 8, sizes.steps, 64});
       },
       [attention](const Tensors& in) { return attention(in[0], in[1], in[2]); });
-  layer_rows("attention_layer/" + variant, {{8, 128, 512}, {512, 1536}, {512, 512}}, [attention](const Tensors& in) {
-    const auto parts = torch::matmul(in[0], in[1]).chunk(3, -1);
-    const auto heads_of = [](const torch::Tensor& x) { return x.view({8, 128, 8, 64}).transpose(1, 2); };
-    const torch::Tensor mixed = attention(heads_of(parts[0]), heads_of(parts[1]), heads_of(parts[2]));
-    return torch::matmul(mixed.transpose(1, 2).reshape({8, 128, 512}), in[2]);
-  });
+  layer_rows(
+      "attention_layer/" + variant, kAttentionLayer,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 128, 512}, {512, 1536}, {512, 512}};
+      },
+      [attention](const Tensors& in) {
+        const auto parts = torch::matmul(in[0], in[1]).chunk(3, -1);
+        const auto heads_of = [](const torch::Tensor& x) { return x.view({-1, 128, 8, 64}).transpose(1, 2); };
+        const torch::Tensor mixed = attention(heads_of(parts[0]), heads_of(parts[1]), heads_of(parts[2]));
+        return torch::matmul(mixed.transpose(1, 2).reshape({-1, 128, 512}), in[2]);
+      });
 }
 
 void attention_rows() {

@@ -22,6 +22,9 @@ void forward_rows(const std::string& name, const Growing& workload, Prepare prep
 }
 
 torch::Tensor square(const Sizes& sizes, std::uint64_t seed = 1) { return values({sizes.size, sizes.size}, seed); }
+torch::Tensor rows(const Sizes& sizes, std::uint64_t seed = 1) { return values({1024, sizes.width}, seed); }
+/// Of elements in their rows.
+torch::Tensor places(const Sizes& sizes) { return indices({1024, sizes.width}, sizes.width, 3); }
 
 void add_rows(const std::string& name, const Growing& workload) {
   const auto add = [](const Sizes& sizes) {
@@ -43,9 +46,8 @@ void elementwise_rows() {
 }
 
 void square_rows() {
-  forward_rows("softmax", kSoftmax, [](const Sizes& sizes) {
-    return [x = values({1024, sizes.width})] { return torch::softmax(x, -1); };
-  });
+  forward_rows("softmax", kRows,
+               [](const Sizes& sizes) { return [x = rows(sizes)] { return torch::softmax(x, -1); }; });
   forward_rows("sum_axis0", kSquare, [](const Sizes& sizes) { return [x = square(sizes)] { return x.sum(0); }; });
   forward_rows("sum_axis1", kSquare, [](const Sizes& sizes) { return [x = square(sizes)] { return x.sum(1); }; });
   forward_rows("sum_all", kSquare, [](const Sizes& sizes) { return [x = square(sizes)] { return x.sum(); }; });
@@ -54,41 +56,39 @@ void square_rows() {
 }
 
 void index_rows() {
-  threads_rows("gather_rows/index_select", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000, 3)] { return x.index_select(0, i); };
+  forward_rows("gather_rows/index_select", kPickedRows, [](const Sizes& sizes) {
+    return [x = values({50000, 128}), i = indices({sizes.batch}, 50000, 3)] { return x.index_select(0, i); };
   });
-  threads_rows("gather_rows/embedding", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000, 3)] { return torch::embedding(x, i); };
+  forward_rows("gather_rows/embedding", kPickedRows, [](const Sizes& sizes) {
+    return [x = values({50000, 128}), i = indices({sizes.batch}, 50000, 3)] { return torch::embedding(x, i); };
   });
-  threads_rows("gather_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3)] { return x.gather(1, i); };
-  });
-  threads_rows("scatter_add_rows", [] {
-    return [x = values({50000, 128}), i = indices({10000}, 50000, 3), y = values({10000, 128}, 2)] {
+  forward_rows("gather_elements", kRows,
+               [](const Sizes& sizes) { return [x = rows(sizes), i = places(sizes)] { return x.gather(1, i); }; });
+  forward_rows("scatter_add_rows", kPickedRows, [](const Sizes& sizes) {
+    return [x = values({50000, 128}), i = indices({sizes.batch}, 50000, 3), y = values({sizes.batch, 128}, 2)] {
       return x.index_add(0, i, y);
     };
   });
-  threads_rows("scatter_add_elements", [] {
-    return [x = values({1024, 1024}), i = indices({1024, 1024}, 1024, 3), y = values({1024, 1024}, 2)] {
-      return x.scatter_add(1, i, y);
-    };
+  forward_rows("scatter_add_elements", kRows, [](const Sizes& sizes) {
+    return [x = rows(sizes), i = places(sizes), y = rows(sizes, 2)] { return x.scatter_add(1, i, y); };
   });
-  threads_rows("where", [] {
-    return [x = values({1024, 1024}, 1), y = values({1024, 1024}, 2), c = values({1024, 1024}, 3) > 0] {
-      return torch::where(c, x, y);
-    };
+  forward_rows("where", kRows, [](const Sizes& sizes) {
+    return [x = rows(sizes, 1), y = rows(sizes, 2), c = rows(sizes, 3) > 0] { return torch::where(c, x, y); };
   });
 }
 
 void order_rows() {
-  threads_rows("sort_rows", [] { return [x = values({1024, 1024})] { return x.sort(-1); }; });
-  threads_rows("sort_columns", [] { return [x = values({1024, 1024})] { return x.sort(0); }; });
-  threads_rows("sort_long", [] { return [x = values({1 << 20})] { return x.sort(-1); }; });
-  threads_rows("topk_rows", [] { return [x = values({1024, 1024})] { return x.topk(10); }; });
-  threads_rows("topk_long", [] { return [x = values({1 << 20})] { return x.topk(100); }; });
-  threads_rows("cumsum_rows", [] { return [x = values({1024, 1024})] { return x.cumsum(-1); }; });
-  threads_rows("cumsum_columns", [] { return [x = values({1024, 1024})] { return x.cumsum(0); }; });
-  threads_rows("cumsum_long", [] { return [x = values({1 << 20})] { return x.cumsum(-1); }; });
+  forward_rows("sort_rows", kRows, [](const Sizes& sizes) { return [x = rows(sizes)] { return x.sort(-1); }; });
+  forward_rows("sort_columns", kRows, [](const Sizes& sizes) { return [x = rows(sizes)] { return x.sort(0); }; });
+  forward_rows("sort_long", kLong,
+               [](const Sizes& sizes) { return [x = values({sizes.size})] { return x.sort(-1); }; });
+  forward_rows("topk_rows", kRows, [](const Sizes& sizes) { return [x = rows(sizes)] { return x.topk(10); }; });
+  forward_rows("topk_long", kLong,
+               [](const Sizes& sizes) { return [x = values({sizes.size})] { return x.topk(100); }; });
+  forward_rows("cumsum_rows", kRows, [](const Sizes& sizes) { return [x = rows(sizes)] { return x.cumsum(-1); }; });
+  forward_rows("cumsum_columns", kRows, [](const Sizes& sizes) { return [x = rows(sizes)] { return x.cumsum(0); }; });
+  forward_rows("cumsum_long", kLong,
+               [](const Sizes& sizes) { return [x = values({sizes.size})] { return x.cumsum(-1); }; });
 }
 
 void product_rows() {

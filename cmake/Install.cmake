@@ -1,6 +1,10 @@
 # After `cmake --install`, another project says: find_package(capstan 0.1 REQUIRED), and links capstan::capstan.
 include(CMakePackageConfigHelpers)
 
+# Folders that are made on the way are for everybody, whatever the umask of who installs.
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
+  OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/capstan)
 install(TARGETS capstan EXPORT capstanTargets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/capstan DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

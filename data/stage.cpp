@@ -64,6 +64,8 @@ void rethrow_at(const char* stage, std::int64_t element) {
     throw NumericError(at + error.what());
   } catch (const IoError& error) { throw IoError(at + error.what()); } catch (const OutOfMemoryError& error) {
     throw OutOfMemoryError(at + error.what());
+  } catch (const MissingLibraryError& error) {
+    throw MissingLibraryError(at + error.what());
   } catch (const BackendError& error) { throw BackendError(at + error.what()); } catch (const Error& error) {
     throw Error(at + error.what());
   } catch (const std::exception& error) { std::throw_with_nested(Error(at + error.what())); } catch (...) {

@@ -1,6 +1,7 @@
 #include "io/byte_reader.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include "io/io_error.hpp"
 
@@ -43,7 +45,6 @@ ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzi
     fail_io(op, path.substr(0, zero), where, "cannot be opened: the name goes on behind a zero byte; no file's does.");
   file_.reset(std::fopen(path.c_str(), "rb"));
   if (!file_) fail("cannot be opened: ", system_reason(errno), "; it must exist and be readable.");
-  std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // the buffer is ours
   measure();
   if (!fill(2) || gzip == Gzip::off || !gzip_starts()) return;
   if (is_plain != nullptr && is_plain(std::span<const unsigned char>(buffer_.data(), end_))) return;
@@ -63,21 +64,18 @@ void ByteReader::measure() {
   if (regular_ && status.st_size > 0) file_size_ = status.st_size;
 }
 
-/// Up to `count` bytes of the file itself; fewer only at its end.
+/// What there is of the file itself behind the buffer, up to `count` bytes. None only at its end. A pipe is not waited
+/// for once something has come.
 std::size_t ByteReader::read_file(unsigned char* to, std::size_t count) {
-  std::size_t done = 0;
-  while (done < count && !file_ended_) {
-    done += std::fread(to + done, 1, count - done, file_.get());
-    if (std::ferror(file_.get()) != 0) {
-      const int code = errno;
-      std::clearerr(file_.get());
-      if (code == EINTR) continue;
-      const std::int64_t offset = buffer_offset_ + static_cast<std::int64_t>(end_ + done);
-      fail("cannot be read: ", system_reason(code), " at offset ", offset, "; it must be a readable file.");
-    }
-    if (std::feof(file_.get()) != 0) file_ended_ = true;
+  while (!file_ended_) {
+    const ssize_t done = ::read(fileno(file_.get()), to, std::min(count, kMaxPiece));
+    if (done > 0) return static_cast<std::size_t>(done);
+    if (done == 0) file_ended_ = true;
+    else if (errno != EINTR)
+      fail("cannot be read: ", system_reason(errno), " at offset ", buffer_offset_ + static_cast<std::int64_t>(end_),
+           "; it must be a readable file.");
   }
-  return done;
+  return 0;
 }
 
 /// Whether at least `wanted` unused bytes are in the buffer, after reading more of the file if they were not.
@@ -87,44 +85,64 @@ bool ByteReader::fill(std::size_t wanted) {
   buffer_offset_ += static_cast<std::int64_t>(begin_);
   end_ -= begin_;
   begin_ = 0;
-  end_ += read_file(buffer_.data() + end_, buffer_.size() - end_);
+  while (end_ < wanted && !file_ended_) end_ += read_file(buffer_.data() + end_, buffer_.size() - end_);
   return end_ >= wanted;
 }
 
 std::size_t ByteReader::read(unsigned char* to, std::size_t count) {
+  const std::int64_t before = file_offset();
+  std::size_t done = 0;
+  try {
+    while (done < count) {
+      const std::size_t piece = inflater_ ? read_gzip(to + done, count - done) : read_plain(to + done, count - done);
+      if (piece == 0) break;
+      done += piece;
+    }
+  } catch (const IoError&) {  // what has come must not be missing for who tries again
+    if (!inflater_ && regular_) jump(before);
+    throw;
+  }
+  position_ += static_cast<std::int64_t>(done);
+  return done;
+}
+
+std::size_t ByteReader::read_some(unsigned char* to, std::size_t count) {
   const std::size_t done = inflater_ ? read_gzip(to, count) : read_plain(to, count);
   position_ += static_cast<std::int64_t>(done);
   return done;
 }
 
+/// What is there, at least a byte; none at the end.
 std::size_t ByteReader::read_plain(unsigned char* to, std::size_t count) {
-  std::size_t done = std::min(count, end_ - begin_);
-  std::copy_n(buffer_.data() + begin_, done, to);
-  begin_ += done;
-  while (count - done >= buffer_.size() && !file_ended_) {  // past the buffer, which is empty
+  if (begin_ == end_ && count >= buffer_.size()) {  // past the buffer
     buffer_offset_ = file_offset();
     begin_ = end_ = 0;
-    const std::size_t piece = read_file(to + done, count - done);
-    buffer_offset_ += static_cast<std::int64_t>(piece);
-    done += piece;
+    const std::size_t done = read_file(to, count);
+    buffer_offset_ += static_cast<std::int64_t>(done);
+    return done;
   }
-  if (done < count && fill(1)) {  // fewer than the buffer has room for
-    const std::size_t piece = std::min(count - done, end_ - begin_);
-    std::copy_n(buffer_.data() + begin_, piece, to + done);
-    begin_ += piece;
-    done += piece;
-  }
+  fill(1);
+  const std::size_t done = std::min(count, end_ - begin_);
+  std::copy_n(buffer_.data() + begin_, done, to);
+  begin_ += done;
   return done;
 }
 
+/// What the buffer holds unpacked, at least a byte; none at the end. Damage behind that is found by the next call.
 std::size_t ByteReader::read_gzip(unsigned char* to, std::size_t count) {
+  if (damage_) std::rethrow_exception(std::exchange(damage_, nullptr));
   std::size_t left = count;
   if (left > 0 && ahead_) {
     *to++ = *ahead_;
     --left;
     ahead_.reset();
   }
-  while (left > 0 && !gzip_ended_) inflate_piece(to, left);
+  try {
+    while (left > 0 && !gzip_ended_ && (left == count || begin_ < end_)) inflate_piece(to, left);
+  } catch (const IoError&) {
+    if (left == count) throw;
+    damage_ = std::current_exception();
+  }
   return count - left;
 }
 
@@ -211,7 +229,7 @@ void ByteReader::jump(std::int64_t offset) {
     begin_ = static_cast<std::size_t>(offset - buffer_offset_);
     return;
   }
-  if (fseeko(file_.get(), static_cast<off_t>(offset), SEEK_SET) != 0)
+  if (lseek(fileno(file_.get()), static_cast<off_t>(offset), SEEK_SET) < 0)
     fail("cannot be read: ", system_reason(errno), " at offset ", offset, "; it must be a readable file.");
   buffer_offset_ = offset;
   begin_ = end_ = 0;
@@ -222,6 +240,7 @@ void ByteReader::restart() {
   jump(0);
   if (inflater_) inflateReset(&inflater_->stream);
   gzip_ended_ = false;
+  damage_ = nullptr;
   ahead_.reset();
   position_ = 0;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,9 @@ class ByteReader final : public ByteSource {
 
   /// Up to `count` bytes; fewer only at the end.
   std::size_t read(unsigned char* to, std::size_t count) override;
+  /// What there is, up to `count` bytes: at least one but for the end. What a pipe has given is not kept waiting for
+  /// more, and what was unpacked before damage comes before its error.
+  std::size_t read_some(unsigned char* to, std::size_t count);
   /// Passes over up to `count` bytes. How many there were.
   std::int64_t skip(std::int64_t count);
   /// Whether all is read. At the end of gzip its checksum is compared.
@@ -87,6 +91,7 @@ class ByteReader final : public ByteSource {
   bool regular_ = false;         // can go back
   bool file_ended_ = false;      // nothing follows what is in the buffer
   bool gzip_ended_ = false;
+  std::exception_ptr damage_;  // of gzip, for the next call: something before it could be handed out
   std::optional<unsigned char> ahead_;  // a byte of gzip that at_end() has unpacked
   std::unique_ptr<std::FILE, Closer> file_;
   std::unique_ptr<Inflater> inflater_;

@@ -104,6 +104,9 @@ std::string read_header(ByteReader& file, std::int64_t size, std::array<unsigned
   if (length > left)
     file.fail("the length at offset 0 is ", length, ", but the file ends ", left,
               " bytes behind it; the header must be there.");
+  if (length > static_cast<std::uint64_t>(kLongestHeader))
+    file.fail("the length at offset 0 is ", std::to_string(length), "; a header has at most ", kLongestHeader,
+              " bytes.");
   std::string header(static_cast<std::size_t>(length), '\0');
   const std::size_t found = file.read(reinterpret_cast<unsigned char*>(header.data()), header.size());
   if (found < header.size())
@@ -147,9 +150,10 @@ Metadata metadata_of(const CheckpointHead& head, Metadata entries) {
 
 void check_readable([[maybe_unused]] const char* op, [[maybe_unused]] Where where) {
 #if !CAPSTAN_HAS_NLOHMANN_JSON
-  base::fail<BackendError>(where, op,
-                           ": this build has no nlohmann-json, without which nothing that is saved could be restored; "
-                           "install nlohmann-json3-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      where, op,
+      ": this build has no nlohmann-json, without which nothing that is saved could be restored; "
+      "install nlohmann-json3-dev (Debian, Ubuntu) and build again.");
 #endif
 }
 
@@ -192,6 +196,9 @@ CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedF
 
 CheckpointHead read_checkpoint_head(const char* op, const std::string& path, Where where) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(op, path, where);
+  ByteReader bytes(op, path, where, ByteReader::Gzip::off);
+  std::array<unsigned char, kLengthBytes> length{};
+  read_header(bytes, file->size(), length);  // what the disk cannot read would end the process in mapped pages
   const SafetensorsSource source{op, *file, where};
   return head_of(source, read_safetensors_header(source).metadata);
 }

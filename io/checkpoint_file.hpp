@@ -20,7 +20,7 @@ struct CheckpointHead {
   std::optional<double> metric = std::nullopt;
 };
 
-/// BackendError if this build can write checkpoints and not read them.
+/// MissingLibraryError if this build can write checkpoints and not read them.
 void check_readable(const char* op, Where where);
 
 /// A checkpoint on its way to the disk.

@@ -172,6 +172,8 @@ void put_back(const CheckpointPart& part, const PartState& before, Where where) 
     throw IoError(start + error.what());
   } catch (const NumericError& error) { throw NumericError(start + error.what()); } catch (const TapeError& error) {
     throw TapeError(start + error.what());
+  } catch (const MissingLibraryError& error) {
+    throw MissingLibraryError(start + error.what());
   } catch (const BackendError& error) { throw BackendError(start + error.what()); } catch (const Error& error) {
     throw Error(start + error.what());
   }

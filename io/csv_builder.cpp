@@ -28,11 +28,17 @@ bool in_numbers(char c) {
   return (c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') || c == '+' || c == '-' || c == '.';
 }
 
+/// A line without the \r before its \n.
+std::string_view without_return(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
 /// Rows for each byte of lines, the last of which may be cut. Blank ones are none.
 double row_density(std::string_view lines, char delimiter) {
   std::int64_t rows = 0;
   for (std::size_t begin = 0, end = 0; (end = lines.find('\n', begin)) != std::string_view::npos; begin = end + 1)
-    rows += csv_trimmed(lines.substr(begin, end - begin), delimiter).empty() ? 0 : 1;
+    rows += csv_trimmed(without_return(lines.substr(begin, end - begin)), delimiter).empty() ? 0 : 1;
   return static_cast<double>(rows) / static_cast<double>(lines.size());
 }
 
@@ -178,7 +184,7 @@ void CsvBuilder::make_room(double density) {
 bool CsvBuilder::take_part(Part& part, char delimiter, std::size_t longest) const {
   for (std::string_view rest = part.lines; !rest.empty(); ++part.lines_taken) {
     const std::size_t end = rest.find('\n');
-    const std::string_view line = rest.substr(0, end);
+    const std::string_view line = without_return(rest.substr(0, end));
     if (line.size() > longest) return false;
     if (!csv_trimmed(line, delimiter).empty()) {
       if (!take_row(part, line, delimiter)) return false;

@@ -61,6 +61,13 @@ class LineEnds {
   std::size_t newline_, return_;
 };
 
+/// Whether a \r ends a line by itself, or stands within one.
+bool has_lone_return(std::string_view lines) {
+  std::size_t at = lines.find('\r');
+  while (at != std::string_view::npos && at + 1 < lines.size() && lines[at + 1] == '\n') at = lines.find('\r', at + 2);
+  return at != std::string_view::npos;
+}
+
 }  // namespace
 
 /// libcsv's state.
@@ -112,6 +119,8 @@ void CsvFeed::run(CsvRows& rows) {
     const std::size_t wanted = first ? kFirstBytes : buffer.size(), size = file_.read(buffer.data(), wanted);
     last = size < wanted;
     std::string_view chunk(reinterpret_cast<const char*>(buffer.data()), size);
+    if (first && (chunk.starts_with("\xFF\xFE") || chunk.starts_with("\xFE\xFF")))
+      file_.fail("the mark of UTF-16 stands at offset 0; the file must be UTF-8.");
     if (first && chunk.starts_with(kByteOrderMark)) {
       chunk.remove_prefix(kByteOrderMark.size());
       offset += static_cast<std::int64_t>(kByteOrderMark.size());
@@ -139,10 +148,9 @@ void CsvFeed::take_chunk(std::string_view chunk, std::int64_t offset) {
 
 /// The lines of a chunk that are whole, if all of them are plain. How many bytes that were.
 std::size_t CsvFeed::take_block(std::string_view chunk) {
-  const bool plain = plain_ && !after_return_ && !row_open_ && options_.comment == '\0' &&
-                     line_ >= options_.skip_rows && chunk.find('\r') == std::string_view::npos;
+  const bool plain = plain_ && !after_return_ && !row_open_ && options_.comment == '\0' && line_ >= options_.skip_rows;
   const std::size_t end = plain ? chunk.rfind('\n') + 1 : 0;  // npos + 1 is 0
-  if (end == 0) return 0;
+  if (end == 0 || has_lone_return(chunk.substr(0, end))) return 0;
   const std::int64_t lines = rows_->block(chunk.substr(0, end), options_.delimiter, max_field_);
   if (lines < 0) return 0;
   line_ += lines;
@@ -212,8 +220,8 @@ void CsvFeed::fail_for_length() const {
 struct CsvFeed::Parser {};
 
 CsvFeed::CsvFeed(ByteReader& file, const CsvOptions& options) : file_(file), options_(options) {
-  base::fail<BackendError>(file.where(),
-                           "read_csv: this build has no libcsv; install libcsv-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      file.where(), "read_csv: this build has no libcsv; install libcsv-dev (Debian, Ubuntu) and build again.");
 }
 
 void CsvFeed::run(CsvRows&) {}

@@ -38,7 +38,7 @@ std::string_view csv_trimmed(std::string_view text, char delimiter);
 
 class CsvFeed {
  public:
-  /// Both must live as long as it does. Throws BackendError in a build without libcsv.
+  /// Both must live as long as it does. Throws MissingLibraryError in a build without libcsv.
   CsvFeed(ByteReader& file, const CsvOptions& options);
   ~CsvFeed();
   CsvFeed(const CsvFeed&) = delete;

@@ -289,8 +289,8 @@ Event parse_event(std::string_view op, std::string_view bytes, std::int64_t offs
 namespace capstan::io {
 
 Event parse_event(std::string_view op, std::string_view, std::int64_t, TagPlugins&, Where where) {
-  base::fail<BackendError>(where, op,
-                           ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      where, op, ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
 }
 
 }  // namespace capstan::io

@@ -251,8 +251,8 @@ std::string encode_session_end(RunStatus status, double time) {
 namespace capstan::io {
 
 void require_event_wire(const char* op, Where where) {
-  base::fail<BackendError>(where, op,
-                           ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      where, op, ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
 }
 
 void append_version_event(std::string&, double) {}

@@ -12,7 +12,7 @@
 
 namespace capstan::io {
 
-/// BackendError in a build without protozero, where nothing else of this header may be called.
+/// MissingLibraryError in a build without protozero, where nothing else of this header may be called.
 void require_event_wire(const char* op, Where where);
 
 struct EventHead {

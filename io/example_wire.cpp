@@ -208,8 +208,8 @@ namespace capstan::io {
 namespace {
 
 [[noreturn]] void fail_for_protozero(const char* op, Where where) {
-  base::fail<BackendError>(where, op,
-                           ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      where, op, ": this build has no protozero; install libprotozero-dev (Debian, Ubuntu) and build again.");
 }
 
 }  // namespace

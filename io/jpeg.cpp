@@ -199,8 +199,8 @@ Tensor decode_jpeg(const ImageBytes& image, int channels) {
 namespace capstan::io {
 
 Tensor decode_jpeg(const ImageBytes& image, int /*channels*/) {
-  base::fail<BackendError>(image.where, image.start,
-                           ": this build has no libjpeg; install libjpeg-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(image.where, image.start,
+                                  ": this build has no libjpeg; install libjpeg-dev (Debian, Ubuntu) and build again.");
 }
 
 }  // namespace capstan::io

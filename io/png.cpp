@@ -386,8 +386,8 @@ Tensor decode_png(const ImageBytes& image, int channels) {
 namespace capstan::io {
 
 Tensor decode_png(const ImageBytes& image, int /*channels*/) {
-  base::fail<BackendError>(image.where, image.start,
-                           ": this build has no libpng; install libpng-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(image.where, image.start,
+                                  ": this build has no libpng; install libpng-dev (Debian, Ubuntu) and build again.");
 }
 
 }  // namespace capstan::io

@@ -125,8 +125,8 @@ std::string encode_png(const char* op, const Tensor& image, Where where) {
 namespace capstan::io {
 
 std::string encode_png(const char* op, const Tensor& /*image*/, Where where) {
-  base::fail<BackendError>(where, op,
-                           ": this build has no libpng; install libpng-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(where, op,
+                                  ": this build has no libpng; install libpng-dev (Debian, Ubuntu) and build again.");
 }
 
 }  // namespace capstan::io

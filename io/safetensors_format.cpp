@@ -184,7 +184,6 @@ std::size_t rank_of(DType dtype) noexcept {
   return static_cast<std::size_t>(found - std::begin(kWrittenTypes));
 }
 
-constexpr std::int64_t kLongestHeader = 100'000'000;  // the package reads no longer ones
 constexpr std::string_view kMetadata = "__metadata__";
 
 struct Writer {

@@ -23,7 +23,7 @@ SafetensorsLayout lay_out_safetensors(const char* op, const std::string& path, s
                                       const Metadata& metadata, Where where);
 
 /// The tensors of a file, on the CPU whatever the default device, in the order of the header. They share the file's
-/// pages where they can. IoError, and BackendError in a build without nlohmann-json.
+/// pages where they can. IoError, and MissingLibraryError in a build without nlohmann-json.
 Weights parse_safetensors(const char* op, std::shared_ptr<const MappedFile> file, Where where);
 
 }  // namespace capstan::io

@@ -22,7 +22,6 @@ namespace capstan::io {
 namespace {
 
 constexpr std::int64_t kLengthBytes = 8;
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // of the package
 static_assert(kLongestHeader <= std::numeric_limits<std::uint32_t>::max(), "places in it have 32 bits");
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
@@ -73,9 +72,9 @@ std::string_view header_text(const SafetensorsSource& source) {
     source.fail("the file ends at offset ", file.size(), "; it must begin with 8 bytes, the length of the header.");
   std::uint64_t length = 0;
   for (int i = 0; i < 8; ++i) length |= std::uint64_t{file.bytes()[i]} << (8 * i);
-  if (length > kLongestHeader)
-    source.fail("the length at offset 0 is ", std::to_string(length), "; a header has at most ",
-                std::to_string(kLongestHeader), " bytes.");
+  if (length > static_cast<std::uint64_t>(kLongestHeader))
+    source.fail("the length at offset 0 is ", std::to_string(length), "; a header has at most ", kLongestHeader,
+                " bytes.");
   const std::int64_t left = file.size() - kLengthBytes;
   if (static_cast<std::int64_t>(length) > left)
     source.fail("the length at offset 0 is ", std::to_string(length), ", but the file ends ", left,
@@ -552,9 +551,10 @@ SafetensorsHeader read_safetensors_header(const SafetensorsSource& source) {
 namespace capstan::io {
 
 SafetensorsHeader read_safetensors_header(const SafetensorsSource& source) {
-  base::fail<BackendError>(source.where, source.op,
-                           ": this build has no nlohmann-json; install nlohmann-json3-dev (Debian, Ubuntu) and build "
-                           "again.");
+  base::fail<MissingLibraryError>(
+      source.where, source.op,
+      ": this build has no nlohmann-json; install nlohmann-json3-dev (Debian, Ubuntu) and build "
+      "again.");
 }
 
 }  // namespace capstan::io

@@ -50,6 +50,8 @@ struct SafetensorsHeader {
   std::int64_t data = 0;  ///< where in the file the elements begin
 };
 
+inline constexpr std::int64_t kLongestHeader = 100'000'000;  // bytes: the package reads no longer ones
+
 /// Who reads which file, for errors.
 struct SafetensorsSource {
   const char* op;

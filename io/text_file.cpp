@@ -19,9 +19,12 @@ constexpr std::size_t kFirstBytes = 1 << 16;
 constexpr std::size_t kBufferBytes = 1 << 18;  // of lines; grows with lines that are longer
 constexpr std::size_t kMarkBytes = 3;
 
-/// UTF-8's byte order mark.
+/// Whether the bytes, of which there may be fewer, agree with UTF-8's byte order mark.
+bool begins_with_mark_so_far(const void* bytes, std::size_t count) {
+  return std::memcmp(bytes, "\xEF\xBB\xBF", std::min(count, kMarkBytes)) == 0;
+}
 bool begins_with_mark(const void* bytes, std::size_t count) {
-  return count >= kMarkBytes && std::memcmp(bytes, "\xEF\xBB\xBF", kMarkBytes) == 0;
+  return count >= kMarkBytes && begins_with_mark_so_far(bytes, count);
 }
 
 std::string read_whole(ByteReader& file) {
@@ -84,13 +87,14 @@ bool LineReader::Impl::fill() {
   buffer_offset += static_cast<std::int64_t>(begin);
   end -= begin;
   begin = 0;
-  const std::size_t more = file.read(buffer.data() + end, buffer.size() - end);
+  const std::size_t more = file.read_some(buffer.data() + end, buffer.size() - end);
   end += more;
   return more > 0;
 }
 
 void LineReader::Impl::pass_mark() {
-  if (begin == end) fill();
+  // a pipe may give it in pieces
+  while (end - begin < kMarkBytes && begins_with_mark_so_far(buffer.data() + begin, end - begin) && fill()) {}
   if (begins_with_mark(buffer.data() + begin, end - begin)) begin += kMarkBytes;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Zip archives: read strictly, and written by minizip. Writers throw BackendError without it.
+// Zip archives: read strictly, and written by minizip. Writers throw MissingLibraryError without it.
 #include <cstddef>
 #include <cstdint>
 #include <memory>

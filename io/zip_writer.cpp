@@ -96,8 +96,8 @@ namespace capstan::io {
 namespace {
 
 [[noreturn]] void fail_without_minizip(const char* op, Where where) {
-  base::fail<BackendError>(where, op,
-                           ": this build has no minizip; install libminizip-dev (Debian, Ubuntu) and build again.");
+  base::fail<MissingLibraryError>(
+      where, op, ": this build has no minizip; install libminizip-dev (Debian, Ubuntu) and build again.");
 }
 
 /// Before anything else happens.

@@ -71,6 +71,13 @@ Parameter make_bias(const Options& o, std::int64_t channels, Rng& rng, Where whe
   return Parameter(o.bias_init(Shape({channels}), rng, {o.dtype}, where), where);
 }
 
+/// A kernel of one channel fits any number of channels that divides its own: only the layer knows what it was made for.
+void check_input(const char* layer, const Tensor& x, std::int64_t channels, Where where) {
+  if (x.rank(where) < 3 || x.size(-3) == channels) return;
+  base::fail<ShapeError>(where, layer, ": the input is ", x.shape(), ", which has ", x.size(-3),
+                         " channels; the layer was made for ", channels, ".");
+}
+
 }  // namespace
 
 template <int kAxes>
@@ -126,7 +133,7 @@ template class ConvTranspose<2>;
 template class ConvTranspose<3>;
 
 DepthwiseConv2d::DepthwiseConv2d(const DepthwiseConv2dOptions& o, Rng& rng, Where where)
-    : options_{o.stride, o.padding, o.dilation, 1} {
+    : in_(o.in), options_{o.stride, o.padding, o.dilation, 1} {
   const char* layer = "DepthwiseConv2d";
   const std::int64_t out = multiplied(layer, o.in, o.multiplier, where);
   check_settings(layer, o, 2, where);
@@ -137,11 +144,12 @@ DepthwiseConv2d::DepthwiseConv2d(const DepthwiseConv2dOptions& o, Rng& rng, Wher
 }
 
 Tensor DepthwiseConv2d::operator()(const Tensor& x, Where where) const {
+  check_input("DepthwiseConv2d", x, in_, where);
   return depthwise_conv2d(x, weight, bias, options_, where);
 }
 
 SeparableConv2d::SeparableConv2d(const SeparableConv2dOptions& o, Rng& rng, Where where)
-    : options_{o.stride, o.padding, o.dilation, 1} {
+    : in_(o.in), options_{o.stride, o.padding, o.dilation, 1} {
   const char* layer = "SeparableConv2d";
   check_channels(layer, o.in, o.out, 1, where);
   const std::int64_t middle = multiplied(layer, o.in, o.multiplier, where);
@@ -155,6 +163,7 @@ SeparableConv2d::SeparableConv2d(const SeparableConv2dOptions& o, Rng& rng, Wher
 }
 
 Tensor SeparableConv2d::operator()(const Tensor& x, Where where) const {
+  check_input("SeparableConv2d", x, in_, where);
   return separable_conv2d(x, depthwise, pointwise, bias, options_, where);
 }
 

@@ -252,9 +252,10 @@ TokenSchedule::TokenSchedule(std::span<const NamedTensor> state, const Tensor& i
   if (batch.rows >= 0 && batch.rows != plan_.batch)
     base::fail<ShapeError>(where, plan_.op, ": the inputs are ", inputs.shape(), " and the initial state has ",
                            batch.rows, " rows; both must have one batch.");
+  if (options_.lengths.defined()) options_.lengths = options_.lengths.to(inputs.device(), where);
   Tensor tokens = inputs.to(DType::int64, where);
   if (plan_.full < plan_.time) {  // what stands past the end of a row may be no token
-    const Tensor valid = sequence_mask(options.lengths, plan_.time, DType::bool8, where);
+    const Tensor valid = sequence_mask(options_.lengths, plan_.time, DType::bool8, where);
     tokens = capstan::where(valid, tokens, 0, where);
   }
   given_ = unstack(tokens, 1, where);

@@ -25,8 +25,11 @@ DType state_type(const Tensor& parameter, Where where) {
   return is_half(dtype) ? DType::float32 : dtype;
 }
 
-Tensor started(const Tensor& parameter, double start, Where where) {
-  return full(parameter.shape(where), start, {state_type(parameter, where), parameter.device(where)}, where);
+Tensor started(const Tensor& parameter, const detail::StepPlan& plan, int state, Where where) {
+  const TensorOptions type{state_type(parameter, where), parameter.device(where)};
+  if (state > 0 || !plan.starts_as_parameter) return full(parameter.shape(where), plan.starts[state], type, where);
+  const Tensor values = parameter.to(type.dtype, where);
+  return values.shares_storage(parameter) ? values.copy(where) : values;
 }
 
 }  // namespace
@@ -187,7 +190,7 @@ void FusedOptimizer::make_states(std::size_t parameter, const StepPlan& plan, Wh
   for (int k = 0; k < kMostStates && plan.states[k] != nullptr; ++k)
     if (find(slot, plan.states[k]) == nullptr)
       slot.states.push_back(
-          {plan.states[k], Buffer(started(parameters()[parameter], plan.starts[k], where), where), slot.steps});
+          {plan.states[k], Buffer(started(parameters()[parameter], plan, k, where), where), slot.steps});
 }
 
 void FusedOptimizer::step(std::span<const Tensor> gradients, Where where) {
@@ -240,8 +243,8 @@ void FusedOptimizer::save(std::vector<NamedTensor>& all, Where where) const {
     if (next.whole_start && is_new(slot, next.states[0])) continue;  // restored it must be new as well
     for (int k = 0; k < kMostStates && next.states[k] != nullptr; ++k) {
       const Tensor own = state_of(i, next.states[k]);
-      all.push_back({front_of(i) + next.states[k],
-                     own.defined() ? own.copy(where) : started(parameters()[i], next.starts[k], where)});
+      all.push_back(
+          {front_of(i) + next.states[k], own.defined() ? own.copy(where) : started(parameters()[i], next, k, where)});
     }
   }
 }

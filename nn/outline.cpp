@@ -1,6 +1,7 @@
 // What a model consists of, and what is done with all of it.
 #include <capstan/nn/outline.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <unordered_map>
 
@@ -134,7 +135,16 @@ std::int64_t Outline::parameter_count() const {
   return count;
 }
 
-void Outline::set_training(bool training) const {
+void Outline::set_training(bool training, Where where) const {
+  const auto can_be_told = [this](const Part& part) {  // perhaps another way leads there
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& other) {
+      return other.object == part.object && other.type->set_training != nullptr;
+    });
+  };
+  for (const Part& part : parts)
+    if (part.type->cannot_be_told && !can_be_told(part))
+      base::fail<Error>(where, "set_training: ", part.name.empty() ? "the model" : part.name.c_str(),
+                        " is held as const; it cannot be changed.");
   for (const Part& part : parts)
     if (part.type->set_training != nullptr) part.type->set_training(part.object, training);
 }

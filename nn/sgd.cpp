@@ -70,6 +70,7 @@ StepPlan Asgd::plan_step(const AsgdOptions& options, std::int64_t step, double) 
   StepPlan plan;
   plan.rule = UpdateRule::asgd;
   plan.states[0] = "average";
+  plan.starts_as_parameter = true;  // of rows that lazy steps leave out, too
   plan.lazy = options.lazy;
   plan.numbers.sign = options.maximize ? -1 : 1;
   plan.numbers.decay = options.weight_decay;

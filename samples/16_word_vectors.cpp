@@ -229,9 +229,11 @@ int run(Options options) {
   if (options.quick) options.steps = std::min<std::int64_t>(options.steps, 10000);
   if (options.published) options.window = 1;
   const std::string text = sample::text8_part(sample::data_folder("text8", options.folder));
-  const std::string questions = sample::find_data_folder("word_analogies", options.questions);
+  const std::string folder = sample::find_data_folder("word_analogies", options.questions);
   const data::Vocabulary vocabulary(text, {.min_count = 5, .unknown = "<unk>"});
   const cs::Tensor ids = vocabulary.encode(text);
+  cs::Tensor questions;  // read now: a training is not to end with a file that is missing
+  if (!folder.empty()) questions = read_questions(folder + "/questions-words.txt", vocabulary);
   std::printf("a text of %lld words, %lld of which come at least 5 times\n", static_cast<long long>(ids.numel()),
               static_cast<long long>(vocabulary.size() - 1));
 
@@ -244,7 +246,7 @@ int run(Options options) {
   const double numbers = share_within(vectors, vocabulary, kNumbers);
   const double months = share_within(vectors, vocabulary, kMonths);
   Score score;
-  if (!questions.empty()) score = answer(vectors, read_questions(questions + "/questions-words.txt", vocabulary));
+  if (questions.defined()) score = answer(vectors, questions);
   else std::printf("data/word_analogies is not there, so nothing is asked: scripts/get-data fetches it\n");
   if (!options.picture.empty()) draw(options.picture, vectors, vocabulary);
 

@@ -1,7 +1,10 @@
 #include "samples/sample.hpp"
 
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
+#include <cstring>
 #include <exception>
 
 namespace sample {
@@ -34,8 +37,29 @@ void CommandLine::add(const char* name, std::string& to, const char* what, const
 
 void CommandLine::add_picture(const char* file) {
   flags_.picture = file;
-  add("--picture", flags_.picture, "where the picture goes; none if empty");
+  const std::string ending = std::filesystem::path(file).extension();
+  app_.add_option("--picture", flags_.picture, "where the picture goes; none if empty")
+      ->capture_default_str()
+      ->check(
+          [ending](const std::string& path) {
+            const bool fits = path.empty() || std::filesystem::path(path).extension() == ending;
+            return fits ? std::string() : path + " does not end in " + ending;
+          },
+          "a file " + ending);
 }
+
+namespace {
+
+/// Before anything is computed: a training of minutes is not to end with a picture that cannot be written.
+void require_place(const std::string& picture) {
+  if (picture.empty()) return;
+  const std::filesystem::path folder = std::filesystem::path(picture).parent_path();
+  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return;
+  throw std::runtime_error("the picture " + picture + " cannot be written: " + std::strerror(errno) +
+                           "; name another place by --picture, or none: --picture ''");
+}
+
+}  // namespace
 
 int run(int argc, char** argv, const char* what, Flags& flags, const std::function<void(CommandLine&)>& add,
         const std::function<int()>& body) {
@@ -50,8 +74,12 @@ int run(int argc, char** argv, const char* what, Flags& flags, const std::functi
   try {
     if (flags.threads > 0) capstan::set_threads(flags.threads);
     capstan::seed(flags.seed);
+    require_place(flags.picture);
     return body();
   } catch (const NoData& missing) {
+    std::fprintf(stderr, "skipped: %s\n", missing.what());
+    return kSkipped;
+  } catch (const capstan::MissingLibraryError& missing) {
     std::fprintf(stderr, "skipped: %s\n", missing.what());
     return kSkipped;
   } catch (const std::exception& error) {

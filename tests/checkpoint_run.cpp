@@ -9,6 +9,7 @@
 //   checkpoint_run read-only FOLDER     as a user who may not write there
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -136,6 +137,7 @@ int full_disk(const std::string& folder) {
 int read_only(const std::string& folder) {
   Training training(7);
   training.run(1, [](std::int64_t, float) {});
+  umask(022);  // nobody is to read what root has written
   {
     CheckpointManager checkpoints(folder);
     checkpoints.save(1, training.parts());

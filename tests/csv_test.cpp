@@ -286,6 +286,25 @@ TEST_CASE("gzip is unpacked on the way", "[io][csv][host]") {
   CHECK((integers(io::read_csv(folder.write("table.csv.gz", gzip(bytes_of(text)))), "n") == expected));
 }
 
+TEST_CASE("lines may end with \\r\\n, many at a time, and a lone \\r among them ends one, too", "[io][csv][host][threads]") {
+  const TemporaryFolder folder;
+  std::string plain = "n,x,t\n", returns = "n,x,t\r\n", mixed = returns;
+  for (std::int64_t i = 0; i < 60000; ++i) {
+    const std::string line = std::to_string(i) + "," + std::to_string(i % 97) + ".5,t" + std::to_string(i % 7);
+    plain += line + "\n";
+    returns += line + "\r\n" + (i % 1000 == 0 ? "\r\n" : "");
+    mixed += line + (i % 20000 == 19999 ? "\r" : "\r\n");
+  }
+  const ThreadCount threads_for_now(3);
+  const CsvTable expected = io::read_csv(folder.write("plain.csv", bytes_of(plain)));
+  for (const std::string& text : {returns, mixed}) {
+    const CsvTable table = io::read_csv(folder.write("table.csv", bytes_of(text)));
+    REQUIRE(table.rows() == expected.rows());
+    CHECK(same(table.matrix({"n", "x"}), expected.matrix({"n", "x"})));
+    CHECK((table.text("t") == expected.text("t")));
+  }
+}
+
 TEST_CASE("a pipe is read once, and cannot be where texts must be read again", "[io][csv][host]") {
   const TemporaryFolder folder;
   const auto through_pipe = [&](const std::string& text, const CsvOptions& options) {

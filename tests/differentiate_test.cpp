@@ -159,6 +159,43 @@ TEST_CASE("batch_jacobian gives each example its own Jacobian", "[tape][jacobian
 
 // --- gradients by hand -----------------------------------------------------------------------------------------
 
+TEST_CASE("a function with a gradient of its own may differentiate by itself", "[tape][custom]") {
+  // Newton's steps to the root of t^3 = x, by a tape of their own; the gradient by the implicit function theorem
+  const auto root = [](const Tensor& x) {
+    return custom_gradient(
+        x,
+        [](const Tensor& in) {
+          Tensor t = in;
+          for (int i = 0; i < 60; ++i) {
+            GradientTape own;
+            own.watch(t);
+            const Tensor error = t * t * t - in;
+            t = stop_gradient(t - error / own.gradient(error, t));
+          }
+          return t;
+        },
+        [](const Tensor& g, const Tensor&, const Tensor& t) { return g / (3 * t * t); });
+  };
+  const Tensor x(27.0);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = root(x);
+  CHECK(tape.size() == 1);
+  CHECK(close(y, Tensor(3.0), tolerance::roundings64));
+  CHECK(close(tape.gradient(y, x), Tensor(1.0 / 27), tolerance::roundings64));
+}
+
+TEST_CASE("an input that a function reaches by its own handle is that input, unless it is stopped", "[tape][jvp]") {
+  const Tensor x(3.0), one(1.0);
+  CHECK(number(jvp([&](const Tensor& t) { return t * x; }, x, one).tangent) == 6);
+  CHECK(number(jvp([&](const Tensor& t) { return t * stop_gradient(x); }, x, one).tangent) == 3);
+  CHECK(number(hvp([&](const Tensor& t) { return sum(square(t - stop_gradient(x))); }, x, one)) == 2);
+  nn::Linear net(2, 1);
+  const Tensor rows = ones({4, 2});
+  const Tensor v = full_like(net.weight, 1);
+  CHECK(same(hvp([&](const Tensor&) { return sum(square(net(rows))); }, net.weight, v), full_like(net.weight, 16)));
+}
+
 TEST_CASE("custom_gradient replaces the gradient of what it runs", "[tape][custom]") {
   Parameter w(Tensor{-1.5f, 2.5f});
   GradientTape tape;

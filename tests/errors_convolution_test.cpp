@@ -134,3 +134,18 @@ TEST_CASE("convolution layers refuse settings that no input could fit", "[errors
        "DepthwiseConv2d: 1099511627776 input channels times 1099511627776 are 2^63 or more."},
   }, file);
 }
+
+TEST_CASE("depthwise layers take the channels that they were made for", "[errors][convolution]") {
+  const nn::DepthwiseConv2d depthwise({.in = 8, .multiplier = 2, .kernel = 3});
+  const nn::SeparableConv2d separable({.in = 8, .out = 4, .kernel = 3});
+  check_errors({
+      {__LINE__, message_of<ShapeError>, [&] { depthwise(zeros({1, 16, 8, 8})); },
+       "DepthwiseConv2d: the input is [1, 16, 8, 8], which has 16 channels; the layer was made for 8."},
+      {__LINE__, message_of<ShapeError>, [&] { depthwise(zeros({4, 8, 8})); },
+       "DepthwiseConv2d: the input is [4, 8, 8], which has 4 channels; the layer was made for 8."},
+      {__LINE__, message_of<ShapeError>, [&] { separable(zeros({1, 1, 8, 8})); },
+       "SeparableConv2d: the input is [1, 1, 8, 8], which has 1 channels; the layer was made for 8."},
+  }, file);
+  CHECK(depthwise(zeros({8, 8, 8})).shape() == Shape{16, 6, 6});
+  CHECK(separable(zeros({2, 8, 8, 8})).shape() == Shape{2, 4, 6, 6});
+}

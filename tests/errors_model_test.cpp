@@ -1,7 +1,11 @@
 // Bad input to what is done with whole models: the right exception, word for word, and nothing changed.
 #include "tests/support.hpp"
 
+#include <array>
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 
 using namespace capstan;
 using namespace tests;
@@ -19,6 +23,39 @@ struct Two {
 };
 
 using State = std::vector<NamedTensor>;
+
+// Classes with a constructor, whose fields nobody can see.
+struct Block {
+  explicit Block(std::int64_t n) : layer(n, n) {}
+  Tensor operator()(const Tensor& x) const { return layer(x); }
+  nn::Linear layer;
+};
+struct Decoder {
+  explicit Decoder(std::int64_t n) : layer(n, n) {}
+  Tensor operator()(const Tensor& x, const Tensor& memory) const { return layer(x) + memory; }
+  nn::Linear layer;
+};
+struct Cell {
+  struct State {
+    Tensor h;
+  };
+  explicit Cell(std::int64_t n) : layer(n, n) {}
+  std::pair<Tensor, State> operator()(const Tensor& x, const State& s) const { return {layer(x) + s.h, s}; }
+  nn::Linear layer;
+};
+struct Number {  // no model
+  explicit Number(int n) : number(n) {}
+  int number;
+};
+template <class T>
+constexpr bool hidden() { return nn::detail::kHidesModel<T>; }
+static_assert(hidden<Block>() && hidden<std::vector<Block>>() && hidden<std::array<Block, 2>>());
+static_assert(hidden<std::map<std::string, Block>>() && hidden<std::vector<std::optional<Block>>>());
+static_assert(hidden<std::vector<std::unique_ptr<Block>>>() && hidden<std::vector<std::vector<Block>>>());
+static_assert(hidden<Decoder>() && hidden<std::vector<Decoder>>() && hidden<Cell>() && hidden<std::vector<Cell>>());
+static_assert(!hidden<Two>() && !hidden<std::vector<Two>>() && !hidden<nn::Linear>() && !hidden<std::vector<nn::Lstm>>());
+static_assert(!hidden<Number>() && !hidden<std::vector<Number>>() && !hidden<std::vector<double>>());
+static_assert(!hidden<std::vector<std::function<Tensor(const Tensor&)>>>() && !hidden<std::vector<Block*>>());
 
 /// A state with an entry in place of the one that has its name, or behind the others.
 State with(State state, const NamedTensor& entry) {
@@ -104,6 +141,32 @@ TEST_CASE("a model has a floating type, and what is const keeps its own", "[erro
   CHECK(model.first.weight.dtype() == DType::float32);
   CHECK(half.own.weight.dtype() == DType::float32);
   CHECK(nn::named_parameters(half).size() == 4u);
+}
+
+TEST_CASE("a part that is held as const cannot be told of training", "[errors][nn]") {
+  struct Net {
+    nn::Dropout free{{.keep = 0.5}};
+    const nn::Dropout held{{.keep = 0.5}};
+  } net;
+  struct Plain {
+    nn::Linear layer{2, 3};
+  };
+  const nn::Dropout dropout({.keep = 0.5});
+  check_errors({
+      {__LINE__, message_of<Error>, [&] { nn::set_training(net, false); }, "set_training: held is held as const; it cannot be changed."},
+      {__LINE__, message_of<Error>, [&] { nn::set_training(dropout, false); }, "set_training: the model is held as const; it cannot be changed."},
+  }, file);
+  CHECK_FALSE(array_equal(net.free(ones({1000})), ones({1000})));  // nothing was changed
+  const Plain plain;
+  CHECK_NOTHROW(nn::set_training(plain, false));  // nothing to be told
+  struct Both {
+    std::shared_ptr<nn::Dropout> own;
+    std::shared_ptr<const nn::Dropout> view;
+  };
+  const auto shared = std::make_shared<nn::Dropout>(nn::DropoutOptions{.keep = 0.5});
+  Both both{shared, shared};
+  CHECK_NOTHROW(nn::set_training(both, false));  // another way leads there
+  CHECK(array_equal((*both.view)(ones({1000})), ones({1000})));
 }
 
 TEST_CASE("a model stays where it is if the device is not there", "[errors][nn]") {

@@ -185,6 +185,8 @@ TEST_CASE("shaping operations refuse sizes that do not fit", "[errors]") {
        "concat: types do not mix: part 0 is float32 and part 1 is int32" + no_common},
       {__LINE__, message_of<ShapeError>, [&] { stack({o.x, zeros({3, 2})}); },
        "stack: part 0 is [2, 3] and part 1 is [3, 2]; all must have the same shape."},
+      {__LINE__, message_of<IndexError>, [&] { stack({o.x, o.x}, 5); },
+       "stack: axis 5 is out of range for rank 3; it must be in [-3, 3)."},
       {__LINE__, message_of<ShapeError>, [&] { stack(std::vector<Tensor>{}); },
        "stack: there are no parts; give at least one."},
       {__LINE__, message_of<ShapeError>, [&] { split(o.x, 2, 1); },

@@ -34,7 +34,9 @@ double all_losses(int row, const std::vector<double>& weight) {
 bool are_near(const Tensor& actual, const std::vector<double>& expected) {
   return close(actual, from_vector(expected, {static_cast<std::int64_t>(expected.size())}), tolerance::roundings64);
 }
-bool is_near(const Tensor& actual, double expected) { return close(actual, Tensor(expected), tolerance::roundings64); }
+bool is_near(const Tensor& actual, double expected, double allowed = tolerance::roundings64) {
+  return close(actual, Tensor(expected), allowed);
+}
 
 }  // namespace
 
@@ -100,6 +102,10 @@ TEST_CASE("sigmoid cross entropy is exact for any logits", "[losses]") {
   CHECK(are_near(sigmoid_cross_entropy(x, t), {-0.25 * std::log(s) - 0.75 * std::log(1 - s)}));
   CHECK(are_near(sigmoid_cross_entropy(x, t, {.pos_weight = Tensor{3.0}}),
                  {-3 * 0.25 * std::log(s) - 0.75 * std::log(1 - s)}));
+  const Tensor one = {1.0f}, logit = {1.0f}, small = {1e-6f};  // no 1 - (1 - 1e-6)
+  CHECK(is_near(sum(sigmoid_cross_entropy(logit, one, {.pos_weight = small})).to(DType::float64) * 1e6,
+                std::log1p(std::exp(-1.0)), tolerance::roundings32));
+  CHECK(same(sigmoid_cross_entropy(logit, one, {.pos_weight = Tensor{0.0f}}), {0.0f}));
   CHECK(is_near(sigmoid_cross_entropy(x, t, {.weight = Tensor{2.0}, .reduction = average}),
                 -0.5 * std::log(s) - 1.5 * std::log(1 - s)));
 }

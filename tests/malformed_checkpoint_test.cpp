@@ -85,6 +85,8 @@ TEST_CASE("a file that is no checkpoint is an error", "[io][checkpoint][host][er
       {"a length beyond the file", tests::first_bytes(good, 100), "but the file ends 92 bytes behind it"},
       {"a length of 2^64 - 1", tests::joined(Bytes(8, 0xFF), kElements),
        "the length at offset 0 is 18446744073709551615"},
+      {"a header of more than 100 million bytes", tests::joined({0, 0, 0, 8, 0, 0, 0, 0}, Bytes(134217728, ' ')),
+       "the length at offset 0 is 134217728; a header has at most 100000000 bytes."},
       {"another safetensors file", safetensors_file(tests::safetensors_header(), {1, 2}),
        "the header at offset 8 has no 'capstan.checksum' of 8 digits"},
       {"a changed byte of the header", header_byte, "offset "},

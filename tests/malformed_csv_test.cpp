@@ -68,6 +68,8 @@ TEST_CASE("CSV files without rows or with an impossible header are errors", "[io
          row("an empty name", "a,,c\n1,2,3\n",
              "the header in line 1 at offset 0 has no name for column 1; every column must have one."),
          row("an empty name at the end", "\n\na,b,\n", "the header in line 3 at offset 2 has no name for column 2"),
+         row("UTF-16", std::string_view("\xFF\xFE" "a\0\n\0", 6), "the mark of UTF-16 stands at offset 0; the file must be UTF-8."),
+         row("UTF-16, the other way", std::string_view("\xFE\xFF\0a\0\n", 6), "the mark of UTF-16 stands at offset 0"),
          row("an empty name in quotes", "\"\",b\n", "has no name for column 0"),
          row("a name twice", "a,b,a\n1,2,3\n",
              "the header in line 1 at offset 0 has the name 'a' more than once; every column must have its own."),

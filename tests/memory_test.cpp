@@ -10,6 +10,8 @@
 #include <new>
 #include <thread>
 
+#include "tests/address_limit.hpp"
+
 using namespace capstan;
 using namespace tests;
 
@@ -175,6 +177,26 @@ TEST_CASE("a limit is an exception, and everything works on after it", "[memory]
   CHECK(same_bits(x.to_vector<float>(), elements));
   CHECK(same(tape.gradient(exp(y), x), exp(y) * 2));  // without the limit
 }
+
+TEST_CASE("memory that a kernel needs for itself is refused to the line of its operation", "[memory][host]") {
+  const Tensor x = random_in(-1, 1, {1 << 20}, DType::float32, 134), half = x.to(DType::bfloat16);
+  const auto refused = [&](std::int64_t room, auto&& operation) {
+    memory::release_cache();
+    const Limit limit(memory::stats().reserved + room);
+    return split_message(message_of<OutOfMemoryError>(operation)).file;
+  };
+  CHECK(refused(13 * kMegabyte, [&] { sort_with_indices(x); }) == "memory_test.cpp");  // room for the results alone
+  CHECK(refused(kMegabyte, [&] { sum(half); }) == "memory_test.cpp");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory has no end
+TEST_CASE("a limit that was not reached is not what refuses", "[memory][host]") {
+  const Limit limit(std::int64_t{1} << 46);
+  const AddressLimit addresses(rlim_t{1} << 28);
+  const std::string what = message_of<OutOfMemoryError>([] { empty({1 << 28}); });  // 1 GiB
+  CHECK(what.find("the system has no more.") != std::string::npos);
+}
+#endif
 
 TEST_CASE("a product without memory for its packed operand is an exception", "[memory]") {
   const Tensor right = random_in(-1, 1, {4, 600, 200}, DType::float32, 136);

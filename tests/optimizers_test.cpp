@@ -260,6 +260,23 @@ TEST_CASE("Asgd averages the parameter from its start on", "[optim]") {
   }
 }
 
+TEST_CASE("averages of rows that lazy steps leave out are the rows, and begin with them", "[optim][sparse]") {
+  const Tensor table = random_in(-1, 1, {4, 3}, DType::float64, 7), before = table.copy();
+  optim::Asgd asgd({table}, {.learning_rate = 0.1, .start = 0, .lazy = true});
+  const auto step = [&](const std::vector<std::int64_t>& rows) {
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const Tensor ones_of_rows = ones({count, 3}, {.dtype = DType::float64});
+    asgd.apply(Tensors{from_row_slices({from_vector(rows, {count}), ones_of_rows}, {4, 3})});
+  };
+  step({0});
+  step({0});
+  step({0, 2});  // the share is 1/2 now
+  const Tensor average = asgd.averages()[0];
+  CHECK(same(average[1], before[1]));
+  CHECK(same(average[3], before[3]));
+  CHECK(close(average[2], (before[2] + table[2]) / 2, tolerance::roundings64));
+}
+
 TEST_CASE("an equal gradient at every step leaves a centered RmsProp finite", "[optim]") {
   const Tensor p = zeros({3});
   optim::RmsProp rms({p}, {.learning_rate = 1e-6, .alpha = 0.5, .centered = true});

@@ -200,6 +200,18 @@ TEST_CASE("mean divides by the number of what was summed", "[reduce]") {
   CHECK(same(mean(x, -1), {1.5f, 4.5f}));
 }
 
+TEST_CASE("the gradient of max and min goes to what is NaN, where there is one", "[reduce][gradient]") {
+  const Tensor x = {{1.0, kNaN, 3.0, kNaN}, {4.0, 5.0, 5.0, 1.0}};
+  for (const bool high : {true, false}) {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = high ? max(x, 1) : min(x, 1);
+    const Tensor expected = high ? Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.5, 0.5, 0.0}}
+                                 : Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.0, 0.0, 1.0}};
+    CHECK(same(tape.gradient(y, x), expected));
+  }
+}
+
 TEST_CASE("max and min are NaN if there is one, wherever it stands", "[reduce]") {
   for (const std::int64_t size : {1, 2, 8, 9, 31, 64, 65, 1000})
     for (const std::int64_t at : {std::int64_t{0}, size / 2, size - 1})

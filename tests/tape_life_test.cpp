@@ -391,6 +391,54 @@ TEST_CASE("a tape keeps what its gradients need, and no more", "[tape]") {
   CHECK(kept_by([&] { return x * x; }) == 4096);      // one storage counts once
 }
 
+TEST_CASE("a product keeps an operand only for the gradient of the other", "[tape][linalg]") {
+  const Tensor x = random_in(-1, 1, {40, 30}, DType::float32, 1);
+  Tensor w = random_in(-1, 1, {30, 20}, DType::float32, 2);
+  const Tensor b = random_in(-1, 1, {20}, DType::float32, 3), c = random_in(-1, 1, {40, 20}, DType::float32, 4);
+  const auto kept = [&](const Tensor& watched, auto&& product) {
+    GradientTape tape;
+    tape.watch(watched);
+    product();
+    return tape.bytes_kept();
+  };
+  const std::int64_t of_x = 40 * 30 * 4, of_w = 30 * 20 * 4;
+  for (const auto& product :
+       std::vector<std::function<Tensor()>>{[&] { return matmul(x, w); }, [&] { return linear(x, w, b); },
+                                            [&] { return addmm(c, x, w); }}) {
+    CHECK(kept(x, product) == of_w);
+    CHECK(kept(w, product) == of_x);
+  }
+  CHECK(kept(b, [&] { return linear(x, w, b); }) == 0);
+  CHECK(kept(x, [&] { return matmul(stack({x, x}), w); }) == of_w);
+  GradientTape tape({.persistent = true});
+  tape.watch(w);
+  const Tensor y = matmul(x, w), target = sum(square(y));
+  const Tensor first = tape.gradient(target, w);
+  w.assign(stop_gradient(w * 2));  // no gradient needs what it was
+  CHECK(same(tape.gradient(target, w), first));
+}
+
+TEST_CASE("a tape whose replay throws gives its memory back all the same", "[tape][errors]") {
+  const Tensor x = random_in(-1, 1, {64}, DType::float32, 1);
+  const std::int64_t before = memory::stats().in_use;
+  GradientTape tape, outer;
+  tape.watch(x);
+  outer.watch(x);
+  Tensor y = custom_gradient(
+      x, [](const Tensor& t) { return t * 1; },
+      [](const Tensor&, const Tensor&, const Tensor&) -> Tensor { throw std::runtime_error("refused"); });
+  for (int i = 0; i < 20; ++i) y = tanh(y);
+  y = sum(y);
+  const std::int64_t outer_size = outer.size();
+  CHECK_THROWS_AS(tape.gradient(y, x), std::runtime_error);
+  CHECK_THROWS_AS(tape.gradient(y, x), TapeError);  // it is spent
+  CHECK(tape.size() == 0);
+  CHECK(outer.size() == outer_size);  // nothing of the replay
+  outer.reset();
+  y = Tensor();
+  CHECK(memory::stats().in_use == before);
+}
+
 TEST_CASE("a tape prints one line an operation, each with the line of its operator", "[tape]") {
   const Tensor x = {{1.0f, 2.0f, 3.0f}};
   GradientTape tape;

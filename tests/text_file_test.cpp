@@ -5,10 +5,13 @@
 
 #include <sys/stat.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -274,6 +277,53 @@ TEST_CASE("pipes are read as files are, but cannot go back", "[io][text_file][er
         "LineReader: " + pipe.path() + ": a pipe cannot go back from offset " + std::to_string(text.size()) +
             " to offset 0; it must be a file.");
   CHECK(reader.line() == 3000);
+}
+
+TEST_CASE("a line is there when the pipe has given it, whatever may follow", "[io][text_file][host]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("pipe");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::mutex mutex;
+  std::condition_variable answered;
+  std::size_t answers = 0;
+  const Lines questions = {"\xEF\xBB\xBFone", "two", "three"};
+  std::thread writer([&] {
+    std::ofstream file(path, std::ios::binary);
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      for (const char letter : questions[i]) file << letter << std::flush;
+      file << "\n" << std::flush;
+      std::unique_lock lock(mutex);
+      answered.wait_for(lock, std::chrono::seconds(20), [&] { return answers > i; });
+    }
+  });
+  cs::io::LineReader reader(path);
+  Lines lines;
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::string line; reader.next(line);) {
+    lines.push_back(line);
+    const std::lock_guard lock(mutex);
+    ++answers;
+    answered.notify_one();
+  }
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  writer.join();
+  CHECK(lines == Lines{"one", "two", "three"});
+  CHECK(taken < std::chrono::seconds(15));  // nobody waited for the other in vain
+}
+
+TEST_CASE("lines before the damage of a gzip file come first", "[io][text_file][errors][host]") {
+  const TemporaryFolder folder;
+  const Lines lines = many_lines();
+  Bytes packed = gzip(bytes_of(joined_with_newlines(lines)));
+  packed.resize(packed.size() - 8);  // without its checksum and length
+  cs::io::LineReader reader(folder.write("text.gz", packed));
+  Lines found;
+  CHECK_THROWS_AS(
+      [&] {
+        for (std::string line; reader.next(line);) found.push_back(line);
+      }(),
+      cs::IoError);
+  CHECK((found == lines));
 }
 
 TEST_CASE("files whose size the system does not tell are read to their end", "[io][text_file][host]") {

@@ -62,10 +62,15 @@ class OutOfMemoryError : public Error {
  public:
   using Error::Error;
 };
-/// A library below Capstan (LAPACK, CUDA) reported a failure, or this build does without it.
+/// A library below Capstan (LAPACK, CUDA) reported a failure, or the system gives no thread.
 class BackendError : public Error {
  public:
   using Error::Error;
+};
+/// This build does without the library (libpng, minizip, LAPACK, ...) that the call needs.
+class MissingLibraryError : public BackendError {
+ public:
+  using BackendError::BackendError;
 };
 
 }  // namespace capstan

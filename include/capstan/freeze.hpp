@@ -106,6 +106,48 @@ class PlanRecorder {
 
 [[noreturn]] void fail_plan_inputs(std::size_t given, Where where);
 
+[[noreturn]] void fail_plan_state(Where where);
+
+/// Numbers, pointers, text, and lists of them.
+template <class T>
+constexpr bool can_be_compared() {
+  if constexpr (std::is_scalar_v<T>) return true;
+  else if constexpr (requires(const T& x) {
+                       typename T::value_type;
+                       x == x;
+                     })
+    return std::is_scalar_v<typename T::value_type>;
+  else return false;
+}
+
+/// Calls `use(field)` for what a state holds beside tensors, if it can be compared.
+template <class State, class Use>
+void for_each_number(const State& state, Use&& use) {
+  if constexpr (!nn::detail::kIsTensor<State>)
+    nn::detail::for_each_field(state, [&](std::string_view, const auto& field) {
+      using Field = std::remove_cvref_t<decltype(field)>;
+      if constexpr (nn::detail::kInState<Field>) for_each_number(field, use);
+      else if constexpr (can_be_compared<Field>()) use(field);
+    });
+}
+template <class T>
+inline constexpr char kTypeMark = 0;
+
+/// Whether a step left everything but tensors as it was. A run of a plan does.
+template <class State>
+bool keeps_numbers(const State& before, const State& after) {
+  std::vector<std::pair<const char*, const void*>> fields;  // the mark of a type, and one of it
+  for_each_number(before, [&]<class T>(const T& field) { fields.emplace_back(&kTypeMark<T>, &field); });
+  std::size_t next = 0;
+  bool same = true;
+  for_each_number(after, [&]<class T>(const T& field) {
+    same = same && next < fields.size() && fields[next].first == &kTypeMark<T> &&
+           *static_cast<const T*>(fields[next].second) == field;
+    ++next;
+  });
+  return same && next == fields.size();
+}
+
 template <class F, std::size_t... I>
 constexpr bool takes(std::index_sequence<I...>) {
   return std::is_invocable_v<F&, decltype((void(I), std::declval<const Tensor&>()))...>;
@@ -137,6 +179,7 @@ void record_step(Cell& cell, PlanRecorder& recorder, Where where) {
     if (x.defined()) x = recorder.state(x);
   });
   const auto [output, next] = nn::detail::step(cell, recorder.inputs()[0], state, where);
+  if (!keeps_numbers(state, next)) fail_plan_state(where);
   recorder.result(output);
   nn::detail::for_each_tensor(next, [&](const Tensor& x) { recorder.next_state(x); });
 }
@@ -162,7 +205,7 @@ concept StepsFromState = !std::is_invocable_v<Net&, const Tensor&> && requires(N
 /// What cannot be repeated is an Error that names the line: reading a value that depends on the inputs or on a state
 /// (item, at, to_vector, printing), writing elements on the host (mutable_span), operations whose results have no fixed
 /// shape (nonzero, unique, masks as indices), random numbers (dropout in training), LAPACK's decompositions, optimizers,
-/// gradients of whole layers, other devices, and keeping a tensor that depends on the inputs, be it a result: a run would
+/// gradients of whole layers, other devices, numbers of a cell's state that a step changes, and keeping a tensor that depends on the inputs, be it a result: a run would
 /// not change it. The network must compute on the thread that freezes it. While it is frozen, everything between inputs
 /// and results is held at once.
 /// Throws    Error, as said; ShapeError if the network takes another number of inputs; whatever the network throws

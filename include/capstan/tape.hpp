@@ -189,8 +189,9 @@ class GradientTape {
   /// Forgets everything recorded and watched, and records on.
   void reset(Where where = Where::current());
 
-  std::int64_t size() const;        ///< operations recorded
-  std::int64_t bytes_kept() const;  ///< bytes of tensors kept for the replay; shared storage counts once an entry
+  std::int64_t size(Where where = Where::current()) const;  ///< operations recorded
+  /// Bytes of tensors kept for the replay; shared storage counts once an entry.
+  std::int64_t bytes_kept(Where where = Where::current()) const;
   bool recording() const noexcept;
   /// Whether `x` is watched, or was computed from something watched, while the tape recorded. A Parameter that the tape
   /// watches by itself counts from its first use on.

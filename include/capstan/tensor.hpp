@@ -82,7 +82,7 @@ class Tensor {
   /// A single value, shape []. Explicit, so that a number beside a tensor stays a Scalar.
   template <class T>
   requires std::is_arithmetic_v<T>
-  explicit Tensor(T value) : Tensor(NestedList(value)) {}
+  explicit Tensor(T value, Where where = Where::current()) : Tensor(from_number(value, where)) {}
 
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
@@ -187,7 +187,7 @@ class Tensor {
   Tensor& operator/=(const RightOperand& other);
 
   /// `[2, 2] float32 cpu  min 6  max 26  mean 14  std 7.35  nan 0  inf 0`; std is of the population.
-  std::string describe() const;
+  std::string describe(Where where = Where::current()) const;
 
   TensorImpl* impl() const noexcept { return impl_; }
   /// Takes over one reference. For the library itself.
@@ -198,7 +198,7 @@ class Tensor {
   }
 
  private:
-  explicit Tensor(const NestedList& value);
+  static Tensor from_number(const NestedList& value, Where where);
   void read_at(std::span<const std::int64_t> index, void* value, DType dtype, Where where) const;
   void write_at(std::span<const std::int64_t> index, const void* value, DType dtype, Where where);
 
@@ -207,7 +207,7 @@ class Tensor {
 
 /// Values laid out as NumPy does, then shape, dtype and device. Long axes are cut to their first and last three.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
-std::string to_string(const Tensor& tensor);
+std::string to_string(const Tensor& tensor, Where where = Where::current());
 
 // --- indices ----------------------------------------------------------------------------------------------------
 

@@ -208,7 +208,7 @@ class Pool {
 
 namespace {
 
-constinit thread_local bool inside_loop = false, real_time = false;
+constinit thread_local bool inside_loop = false, real_time = false, rehearsal = false;
 
 int default_threads() noexcept {
   if (const char* text = std::getenv("CAPSTAN_NUM_THREADS")) {
@@ -328,14 +328,18 @@ Pool* acquire_pool(Take take) noexcept {
 
 }  // namespace
 
-RealTimeScope::RealTimeScope() noexcept
-    : inside_before_(std::exchange(inside_loop, true)), real_time_before_(std::exchange(real_time, true)) {}
+RealTimeScope::RealTimeScope(bool is_rehearsal) noexcept
+    : inside_before_(std::exchange(inside_loop, true)),
+      real_time_before_(std::exchange(real_time, true)),
+      rehearsal_before_(std::exchange(rehearsal, is_rehearsal)) {}
 RealTimeScope::~RealTimeScope() {
   inside_loop = inside_before_;
   real_time = real_time_before_;
+  rehearsal = rehearsal_before_;
 }
 
 bool in_real_time() noexcept { return real_time; }
+bool rehearses() noexcept { return rehearsal; }
 
 bool splits(std::int64_t count, std::int64_t grain) noexcept {
   return count >= 2 * grain && !inside_loop && threads() > 1;

@@ -64,16 +64,20 @@ class JobQueue {
 /// Whether a `RealTimeScope` lives in this thread.
 bool in_real_time() noexcept;
 
+/// Whether that scope is a rehearsal: kernels that choose a way by what the values are go all of them, so that they find
+/// the memory for each later on.
+bool rehearses() noexcept;
+
 /// While one lives, loops of this thread run inline, and kernels keep away from what locks or allocates.
 class RealTimeScope {
  public:
-  RealTimeScope() noexcept;
+  explicit RealTimeScope(bool rehearsal = false) noexcept;
   ~RealTimeScope();
   RealTimeScope(const RealTimeScope&) = delete;
   RealTimeScope& operator=(const RealTimeScope&) = delete;
 
  private:
-  bool inside_before_, real_time_before_;
+  bool inside_before_, real_time_before_, rehearsal_before_;
 };
 
 }  // namespace capstan::base

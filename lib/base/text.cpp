@@ -1,7 +1,7 @@
 #include "lib/base/text.hpp"
 
-#include <cmath>
-#include <cstdio>
+#include <charconv>
+#include <iterator>
 
 namespace capstan::base {
 
@@ -11,9 +11,17 @@ void append(std::string& text, std::string_view part) { text += part; }
 void append(std::string& text, std::int64_t part) { text += std::to_string(part); }
 
 void append(std::string& text, double part) {
+  // nine digits tell a float32 from all others; a double has as many as it needs, so that 1 + 1e-12 is not shown as 1
+  const int most = static_cast<double>(static_cast<float>(part)) == part ? 9 : 17;
   char digits[32];
-  std::snprintf(digits, sizeof digits, "%.9g", part);
-  text += digits;
+  char* end = digits;
+  for (int count = 9; count <= most; ++count) {
+    end = std::to_chars(std::begin(digits), std::end(digits), part, std::chars_format::general, count).ptr;
+    double again = 0;
+    std::from_chars(digits, end, again);
+    if (again == part) break;
+  }
+  text.append(digits, end);
 }
 
 void append(std::string& text, const Scalar& part) {

@@ -250,22 +250,24 @@ bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
   return moved > 0;
 }
 
-[[noreturn]] __attribute__((noinline, cold)) void out_of_memory(std::int64_t bytes, Where where) {
+[[noreturn]] __attribute__((noinline, cold)) void out_of_memory(std::int64_t bytes, bool limited, Where where) {
   const memory::Stats now = cpu_memory_stats();
-  const std::int64_t limit = shared().limit;
-  base::fail<OutOfMemoryError>(
-      where, "allocate: ", bytes, " bytes on cpu were asked for with ", now.in_use, " in use and ", now.cached,
-      " cached; ",
-      limit > 0 ? base::join("the limit is ", limit, " (memory::set_limit).") : std::string("the system has no more."));
+  base::fail<OutOfMemoryError>(where, "allocate: ", bytes, " bytes on cpu were asked for with ", now.in_use,
+                               " in use and ", now.cached, " cached; ",
+                               limited
+                                   ? base::join("the limit is ", std::int64_t{shared().limit}, " (memory::set_limit).")
+                                   : std::string("the system has no more."));
 }
 
 void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
   Shared& all = shared();
   void* block = nullptr;
+  bool limited = false;
   for (int attempt = 0; attempt < 2 && block == nullptr; ++attempt) {
     if (attempt == 1) release_cpu_cache();
     const std::lock_guard lock(all.mutex);
-    if (all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit) continue;
+    limited = all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit;
+    if (limited) continue;
     const std::int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
     if (posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
       block = nullptr;
@@ -278,7 +280,7 @@ void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
     if (reserved > all.peak) all.peak = reserved;
     ++all.system_allocations;
   }
-  if (block == nullptr) out_of_memory(asked, where);
+  if (block == nullptr) out_of_memory(asked, limited, where);
   return block;
 }
 
@@ -325,7 +327,7 @@ __attribute__((noinline)) void deallocate_slowly(int index, FreeBlock* block) no
 
 void* allocate(std::int64_t bytes, Where where) {
   if (bytes > (std::int64_t{1} << 47)) [[unlikely]]
-    out_of_memory(bytes, where);
+    out_of_memory(bytes, false, where);
   const int index = class_of(bytes);
   ThreadCache* cache = this_thread;
   void* block;

@@ -18,6 +18,10 @@
 
 namespace capstan::core {
 
+/// The line that errors of a kernel name, which is not told its caller's: where this thread last asked for a table of
+/// kernels. In a thread that did not, the line of the call itself.
+Where calling_place(Where here = Where::current()) noexcept;
+
 /// At least `bytes` bytes. Throws OutOfMemoryError. `bytes` = 0 gives a block too.
 void* allocate(std::int64_t bytes, Where where);
 void deallocate(void* block, std::int64_t bytes) noexcept;
@@ -49,7 +53,7 @@ struct ScratchAllocator {
   template <class U>
   ScratchAllocator(const ScratchAllocator<U>&) noexcept {}
   T* allocate(std::size_t count) {
-    return static_cast<T*>(core::allocate(static_cast<std::int64_t>(count * sizeof(T)), Where::current()));
+    return static_cast<T*>(core::allocate(static_cast<std::int64_t>(count * sizeof(T)), calling_place()));
   }
   void deallocate(T* block, std::size_t count) noexcept {
     core::deallocate(block, static_cast<std::int64_t>(count * sizeof(T)));

@@ -9,6 +9,7 @@
 
 #include <capstan/ops/update_rule.hpp>
 
+#include "lib/core/allocator.hpp"
 #include "lib/core/resampling.hpp"
 #include "lib/core/tensor_impl.hpp"
 #include "lib/core/window.hpp"
@@ -417,6 +418,8 @@ struct Backend {
 };
 
 const Backend& cpu_backend();
+/// What the caller said when this thread last asked for a table: see `calling_place`.
+extern constinit thread_local Where last_place;
 /// How many threads record: recording.hpp.
 extern constinit std::atomic<int> recordings;
 /// The table of a GPU, or of the CPU while some thread records.
@@ -424,6 +427,7 @@ const Backend& other_backend_of(Device device, Where where, const char* op);
 /// The table of a device. Throws DeviceError if there is none. `op`, of which a GPU's errors speak, if it is not the
 /// entry's name.
 inline const Backend& backend_of(Device device, Where where, const char* op = nullptr) {
+  last_place = where;
   if (device.kind == DeviceKind::cpu && recordings.load(std::memory_order_relaxed) == 0) [[likely]]
     return cpu_backend();
   return other_backend_of(device, where, op);

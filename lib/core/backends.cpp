@@ -34,6 +34,9 @@ void require_gpu(const char* op, Device device, Where where) {
   if (device.index < 0 || device.index >= cuda_device_count()) no_cuda(op, device, where);
 }
 
+constinit thread_local Where last_place;
+Where calling_place(Where here) noexcept { return last_place.line() > 0 ? last_place : here; }
+
 const Backend& other_backend_of(Device device, Where where, const char* op) {
   if (device.kind == DeviceKind::cpu) {
     Recording* const recorded = recording();

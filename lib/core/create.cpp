@@ -359,6 +359,6 @@ Tensor from_nested(const NestedList& list, Where where) {
 }  // namespace
 
 Tensor::Tensor(std::initializer_list<NestedList> rows, Where where) : Tensor(from_nested(NestedList(rows), where)) {}
-Tensor::Tensor(const NestedList& value) : Tensor(from_nested(value, Where::current())) {}
+Tensor Tensor::from_number(const NestedList& value, Where where) { return from_nested(value, where); }
 
 }  // namespace capstan

@@ -70,8 +70,8 @@ struct PlanState {
   std::vector<Move> moves;
   std::vector<Beginning> beginnings;
 
-  void run() {
-    const base::RealTimeScope inline_loops;
+  void run(bool rehearsal = false) {
+    const base::RealTimeScope inline_loops(rehearsal);
     const core::BlockCache::Use own_blocks(blocks);
     for (const auto& call : calls) call->run();
     for (const Move& move : moves) std::copy_n(move.from, move.bytes, move.to);
@@ -105,7 +105,7 @@ class Layout {
     for (Tensor& x : plan_.outputs) x = moved(*x.impl());
     begin_again();
     for (int i = 0; i < 2; ++i) {  // what kernels take for themselves is there from now on
-      plan_.run();
+      plan_.run(true);
       begin_again();
     }
     plan_.given.clear();
@@ -310,6 +310,12 @@ Plan PlanRecorder::finish() {
   state_->next.clear();
   state_->recording.reset();
   return Plan(std::exchange(state_, nullptr));
+}
+
+void fail_plan_state(Where where) {
+  base::fail<Error>(where,
+                    "freeze: a step changes what the cell's state holds beside tensors; runs of a plan would not. "
+                    "Keep such a number in a tensor.");
 }
 
 void fail_plan_inputs(std::size_t given, Where where) {

@@ -1,7 +1,7 @@
 // Tensors as text, in NumPy's layout (numpy/core/arrayprint.py states the rules; the code is ours).
 #include <charconv>
 #include <cmath>
-#include <cstdio>
+#include <iterator>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@
 #include <capstan/tensor.hpp>
 
 #include "lib/base/text.hpp"
+#include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/recording.hpp"
 #include "lib/core/tensor_impl.hpp"
@@ -228,27 +229,28 @@ class Layout {
 
 std::string short_number(double x) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", x);
-  return text;
+  return {text, std::to_chars(std::begin(text), std::end(text), x, std::chars_format::general, 3).ptr};
 }
 
 }  // namespace
 
-std::string to_string(const Tensor& tensor) {
+std::string to_string(const Tensor& tensor, Where where) {
   if (!tensor.defined()) return "undefined tensor";
-  const Tensor host = tensor.to(cpu());
-  core::host_access("to_string", *host.impl(), Where::current());
+  const Tensor host = tensor.to(cpu(), where);
+  core::host_access("to_string", *host.impl(), where);
   return core::visit(host.dtype(), [&]<class T>(core::Type<T>) {
     return base::join(Layout<T>(*host.impl()).text(), "\n", tensor.shape(), " ", tensor.dtype(), " ", tensor.device());
   });
 }
 
-std::ostream& operator<<(std::ostream& out, const Tensor& tensor) { return out << to_string(tensor); }
+std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
+  return out << to_string(tensor, core::calling_place());  // a shift has no place of its own
+}
 
-std::string Tensor::describe() const {
+std::string Tensor::describe(Where where) const {
   if (!defined()) return "undefined tensor";
-  const Tensor host = to(cpu()).contiguous();
-  core::host_access("describe", *host.impl(), Where::current());
+  const Tensor host = to(cpu(), where).contiguous(where);
+  core::host_access("describe", *host.impl(), where);
   double low = HUGE_VAL, high = -HUGE_VAL, mean = 0, squares = 0;
   std::int64_t finite = 0, nan = 0, inf = 0;
   core::visit(dtype(), [&]<class T>(core::Type<T>) {

@@ -27,19 +27,19 @@ inline Tensor axis_last(const TensorImpl& x, int axis) {
   for (int i = 0; i < x.rank(); ++i)
     if (i != axis) sizes[rank] = x.shape[i], strides[rank++] = x.strides[i];
   sizes[rank] = x.shape[axis], strides[rank++] = x.strides[axis];
-  return core::make_view(x, Shape(std::span<const std::int64_t>(sizes, rank)), strides, 0, Where::current());
+  return core::make_view(x, Shape(std::span<const std::int64_t>(sizes, rank)), strides, 0, core::calling_place());
 }
 
 /// The view itself if it is contiguous, else a copy.
 inline Tensor packed(Tensor view) {
   const TensorImpl& impl = *view.impl();
   if (impl.contiguous) return view;
-  Tensor result = core::make_workspace(impl.shape, impl.dtype, impl.device(), Where::current());
+  Tensor result = core::make_workspace(impl.shape, impl.dtype, impl.device(), core::calling_place());
   copy(impl, *result.impl());
   return result;
 }
 inline Tensor packed(const TensorImpl& x) {
-  return packed(core::make_view(x, x.shape, x.strides, 0, Where::current()));
+  return packed(core::make_view(x, x.shape, x.strides, 0, core::calling_place()));
 }
 /// Contiguous with the axis last.
 inline Tensor rows_along(const TensorImpl& x, int axis) { return packed(axis_last(x, axis)); }
@@ -51,8 +51,8 @@ class RowsFor {
     if (out == nullptr) return;
     place_ = axis_last(*out, axis);
     const TensorImpl& place = *place_.impl();
-    rows_ =
-        place.contiguous ? place_ : core::make_workspace(place.shape, place.dtype, place.device(), Where::current());
+    rows_ = place.contiguous ? place_
+                             : core::make_workspace(place.shape, place.dtype, place.device(), core::calling_place());
   }
   template <class T>
   T* data() const noexcept {
@@ -73,7 +73,7 @@ void for_lanes(std::int64_t rows, std::int64_t grain, std::int64_t bytes, Body b
   const std::int64_t own = (bytes + kLine - 1) / kLine * kLine;
   const std::int64_t most = std::int64_t{threads()} * (own > kLarge ? 1 : 4), wanted = (rows + grain - 1) / grain;
   const std::int64_t lanes = wanted < most ? wanted : most;
-  core::Scratch<std::byte> scratch(lanes * own, Where::current());
+  core::Scratch<std::byte> scratch(lanes * own, core::calling_place());
   base::parallel_for(lanes, 1, [&](std::int64_t begin, std::int64_t end) {
     body(scratch.data() + begin * own, rows * begin / lanes, rows * end / lanes);
   });

@@ -54,7 +54,7 @@ struct Sizes {
   void require_scratch() const {
     const double columns = static_cast<double>(width) + static_cast<double>(value_width) + static_cast<double>(block);
     if (heads > 0 && queries > 0 && columns * static_cast<double>(keys) > kMostScratch)
-      base::fail<OutOfMemoryError>(Where::current(), "attention: ", keys, " keys of ", width, " and values of ",
+      base::fail<OutOfMemoryError>(core::calling_place(), "attention: ", keys, " keys of ", width, " and values of ",
                                    value_width, " features would take more scratch memory than there is.");
   }
   /// Of the queries of one head, in multiplications.
@@ -321,7 +321,7 @@ void for_tasks(std::int64_t tasks, double work, std::int64_t scratch, F run) {
   const auto grain =
       static_cast<std::int64_t>(std::clamp(kThreadWork / std::max(work, 1.0), 1.0, static_cast<double>(tasks)));
   const std::int64_t places = base::splits(tasks, grain) ? std::min<std::int64_t>(tasks, threads()) : 1;
-  core::Scratch<T> memory(places * scratch, Where::current());
+  core::Scratch<T> memory(places * scratch, core::calling_place());
   core::ScratchVector<std::atomic<bool>> taken(static_cast<std::size_t>(places));
   base::parallel_for(tasks, grain, [&](std::int64_t begin, std::int64_t end) {
     std::size_t place = 0;

@@ -16,7 +16,7 @@ constexpr std::int64_t kPieces = 64;    // of the planes, each with scratch memo
 class Divisors {
  public:
   Divisors(const PoolTask& task, const PoolPlan& plan)
-      : memory_(plan.depth.out + plan.rows.out + plan.columns.out, Where::current()) {
+      : memory_(plan.depth.out + plan.rows.out + plan.columns.out, core::calling_place()) {
     double* next = memory_.data();
     const PoolAxis* const axes[] = {&plan.depth, &plan.rows, &plan.columns};
     for (int i = 0; i < 3; ++i) {
@@ -127,7 +127,7 @@ struct Shares {
   core::Scratch<double> share;
 
   Shares(const PoolAxis& a, const Divisors& divisors, int axis)
-      : first(a.in, Where::current()), last(a.in, Where::current()), share(a.out, Where::current()) {
+      : first(a.in, core::calling_place()), last(a.in, core::calling_place()), share(a.out, core::calling_place()) {
     std::int64_t ended = 0, begun = 0;
     for (std::int64_t i = 0; i < a.in; ++i) {
       while (ended < a.out && a.end[ended] <= i) ++ended;
@@ -168,7 +168,7 @@ void scatter_overlapping(const PoolPlan& plan, const Divisors& divisors, const T
   std::int64_t pieces = planes * in / kCheapGrain + 1;
   if (pieces > kPieces) pieces = kPieces;
   if (pieces > planes) pieces = planes;
-  core::Scratch<double> sums(pieces * width, Where::current());
+  core::Scratch<double> sums(pieces * width, core::calling_place());
   base::parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t piece = begin; piece < end; ++piece)
       for (std::int64_t plane = piece * planes / pieces; plane < (piece + 1) * planes / pieces; ++plane)

@@ -122,7 +122,7 @@ void find_totals(const Cut& cut, const T* grad, const T* x, const T* mean, doubl
 template <class T>
 class Rules {
  public:
-  explicit Rules(std::int64_t channels) : channels_(channels), numbers_(4 * channels, Where::current()) {
+  explicit Rules(std::int64_t channels) : channels_(channels), numbers_(4 * channels, core::calling_place()) {
     for (std::int64_t i = 0; i < 4 * channels; ++i) numbers_[i] = T(0);
   }
   T& shift(std::int64_t c) { return numbers_[c]; }
@@ -175,7 +175,7 @@ void batch_norm_training(const TensorImpl& x, const TensorImpl* weight, const Te
   }
   const Cut cut(x);
   const std::int64_t channels = cut.images.channels;
-  core::Scratch<Part> parts(cut.blocks * channels, Where::current());
+  core::Scratch<Part> parts(cut.blocks * channels, core::calling_place());
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     find_parts(cut, x.as<T>(), parts.data());
     Rules<T> rules(channels);
@@ -225,7 +225,7 @@ void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   const Cut cut(x);
   const std::int64_t channels = cut.images.channels;
   const bool sums_wanted = training || dweight != nullptr || dbias != nullptr;
-  core::Scratch<double> totals(3 * cut.blocks * channels, Where::current());
+  core::Scratch<double> totals(3 * cut.blocks * channels, core::calling_place());
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     if (sums_wanted) find_totals(cut, grad.as<T>(), x.as<T>(), mean.as<T>(), totals.data());
     Rules<T> rules(channels);

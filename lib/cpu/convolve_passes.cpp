@@ -105,8 +105,8 @@ Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(ti
   }
   place();
   if (input(channels) > INT32_MAX)
-    base::fail<ShapeError>(Where::current(), "convolution: a kernel reaches over a part [", channels, ", ", depth, ", ",
-                           rows, ", ", columns, "] of the padded input; it must have fewer than 2^31 elements.");
+    base::fail<ShapeError>(core::calling_place(), "convolution: a kernel reaches over a part [", channels, ", ", depth,
+                           ", ", rows, ", ", columns, "] of the padded input; it must have fewer than 2^31 elements.");
 }
 
 Block::Block(const Pass& pass, const Blocks& blocks, std::int64_t number) {

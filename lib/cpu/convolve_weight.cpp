@@ -57,9 +57,9 @@ class WeightGradient {
     const std::int64_t columns = std::max(blocks_.room() * width_, blocks_.spare());  // a row of the input, then grad
     const std::int64_t products = blocks_.tile == 0 ? 0 : kProducts * blocks_.places() * width_;
     const std::int64_t slot_size = padded(input + columns + products, 16);
-    core::Scratch<T> partial(tasks * part, Where::current());
-    core::Scratch<T> scratch(all.slots() * slot_size, Where::current());
-    core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), Where::current());
+    core::Scratch<T> partial(tasks * part, core::calling_place());
+    core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
+    core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
     all.run([&](std::int64_t task, std::int64_t slot) {
       T* const x = scratch.data() + slot * slot_size;
       T* const sums = partial.data() + task * part;
@@ -184,7 +184,7 @@ class PairedChannels {
     const Blocks blocks(pass_, 1);
     const core::ScratchVector<std::int32_t> steps = tap_offsets(pass_, blocks, 1);
     const std::int64_t input = padded(blocks.input(1) + 4 * simd().of<T>().lanes, 16);
-    core::Scratch<T> scratch(all_.slots() * input, Where::current());
+    core::Scratch<T> scratch(all_.slots() * input, core::calling_place());
     const PassAxis &d = pass_.axis[0], &h = pass_.axis[1], &w = pass_.axis[2];
     each_plane(in, grad, dweight, [&](const T* from, const T* g, std::int64_t slot, double* sums) {
       T* const x = scratch.data() + slot * input;
@@ -203,7 +203,7 @@ class PairedChannels {
   /// Calls add(plane of the input, plane of the gradient, slot, sums) for each pair in every image; writes the sums.
   template <class Add>
   void each_plane(const T* in, const T* grad, T* dweight, Add add) const {
-    core::Scratch<double> sums(all_.slots() * taps_, Where::current());
+    core::Scratch<double> sums(all_.slots() * taps_, core::calling_place());
     all_.run([&](std::int64_t pair, std::int64_t slot) {
       double* const total = sums.data() + slot * taps_;
       std::fill(total, total + taps_, 0.0);
@@ -233,7 +233,9 @@ void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Wi
     const std::int64_t batch = x.shape[0];
     if (c.to * kFewChannels <= simd().of<T>().lanes)
       return PairedChannels<T>(pass, c, batch).run(x.as<T>(), grad.as<T>(), out.as<T>());
-    if (!WeightGradient<T>(pass, c, batch, tile_of(pass, from, to)).run(x.as<T>(), grad.as<T>(), out.as<T>()))
+    const int tile = tile_of(pass, from, to);
+    const bool good = WeightGradient<T>(pass, c, batch, tile).run(x.as<T>(), grad.as<T>(), out.as<T>());
+    if (!good || (tile != 0 && base::rehearses()))
       WeightGradient<T>(pass, c, batch, 0).run(x.as<T>(), grad.as<T>(), out.as<T>());
   });
 }

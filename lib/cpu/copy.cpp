@@ -171,7 +171,7 @@ void copy(const TensorImpl& x, TensorImpl& out) {
 }
 
 void fill(TensorImpl& out, Scalar value) {
-  const core::Element element = core::to_element("fill", value, out.dtype, Where::current());
+  const core::Element element = core::to_element("fill", value, out.dtype, core::calling_place());
   if (out.numel() == 0) return;
   constexpr core::Element zero{};
   if (out.contiguous && std::memcmp(element.bytes, zero.bytes, sizeof zero.bytes) == 0) {

@@ -171,7 +171,7 @@ void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reve
     const std::int64_t first = item / parts * count + (reverse ? count - 1 - begin : begin);
     return Strip<T>{x + first, y + first, std::min(length, count - begin)};
   };
-  core::Scratch<R> starts(parts == 1 ? 0 : items, Where::current());
+  core::Scratch<R> starts(parts == 1 ? 0 : items, core::calling_place());
   if (parts > 1) find_starts(starts.data(), rows, parts, grain, step, strip);
   base::parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; item += kSide) {

@@ -18,7 +18,7 @@ double flops_of(std::int64_t m, std::int64_t n) {
 /// A fresh tensor for results by columns: the batch of `like`, then these two sizes.
 Tensor columns_like(const TensorImpl& like, std::int64_t columns, std::int64_t rows) {
   return core::make_workspace(lapack::matrices_of(like.shape, 2, columns, rows), like.dtype, like.device(),
-                              Where::current());
+                              core::calling_place());
 }
 
 /// Ones on the diagonal of every matrix: what the vectors of empty matrices are.
@@ -55,7 +55,7 @@ void qr(const TensorImpl& x, TensorImpl& q, TensorImpl& r) {
     lapack::orgqr(rows, q_columns, reflections, none, none, &asked[1], -1);
     const std::int64_t length = std::max(lapack::work_length(asked[0]), lapack::work_length(asked[1]));
     const int work_size = to_int(length);
-    core::Scratch<T> work(batch.parts * length, Where::current()), tau(batch.parts * k, Where::current());
+    core::Scratch<T> work(batch.parts * length, core::calling_place()), tau(batch.parts * k, core::calling_place());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *a = work_x.impl()->as<T>() + i * m * n, *basis = work_q.impl()->as<T>() + i * m * wide;
       T *to = r.as<T>() + i * wide * n, *scales = &tau[part * k], *scratch = &work[part * length];
@@ -96,8 +96,8 @@ BadMatrix svd(const TensorImpl& x, TensorImpl* u, TensorImpl& s, TensorImpl* vh)
     lapack::gesdd(job, rows, columns, none, none, none, none, leading, &asked, -1, &unused);
     const std::int64_t length = lapack::work_length(asked), integers = 8 * k;
     const int work_size = to_int(length);
-    core::Scratch<T> work(batch.parts * length, Where::current());
-    core::Scratch<int> integer_work(batch.parts * integers, Where::current());
+    core::Scratch<T> work(batch.parts * length, core::calling_place());
+    core::Scratch<int> integer_work(batch.parts * integers, core::calling_place());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *a = work_x.impl()->as<T>() + i * m * n, *values = s.as<T>() + i * k;
       T* left = work_u.impl()->as<T>() + i * m * u_columns;
@@ -137,8 +137,8 @@ BadMatrix eigh(const TensorImpl& x, TensorImpl& w, TensorImpl* v) {
     lapack::syevd(job, order, none, none, &asked, -1, &asked_integers, -1);
     const std::int64_t length = lapack::work_length(asked), integers = asked_integers;
     const int work_size = to_int(length);
-    core::Scratch<T> work(batch.parts * length, Where::current());
-    core::Scratch<int> integer_work(batch.parts * integers, Where::current());
+    core::Scratch<T> work(batch.parts * length, core::calling_place());
+    core::Scratch<int> integer_work(batch.parts * integers, core::calling_place());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *a = vectors.impl()->as<T>() + i * n * n, *values = w.as<T>() + i * n;
       if (lapack::upper_finite(a, n)) {

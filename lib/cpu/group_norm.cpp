@@ -135,7 +135,7 @@ void group_norm_backward(const TensorImpl& grad, const TensorImpl& x, const Tens
   const std::int64_t wanted = blocks_of(kBlockValues, images.inner);
   const std::int64_t block = wanted < images.samples ? wanted : images.samples;
   const std::int64_t blocks = blocks_of(images.samples, block);
-  core::Scratch<double> sums(blocks * 4 * all, Where::current());  // as in GroupSums, each [channels]
+  core::Scratch<double> sums(blocks * 4 * all, core::calling_place());  // as in GroupSums, each [channels]
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(
         blocks * groups, rows_worth_sharing(count) / block + 1, [&](std::int64_t begin, std::int64_t end) {

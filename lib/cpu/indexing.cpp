@@ -229,7 +229,7 @@ void one_hot(const TensorImpl& indices, Scalar on, Scalar off, TensorImpl& out) 
   fill(out, off);
   if (out.numel() == 0) return;
   const std::int64_t depth = out.shape[out.rank() - 1], element = size_of(out.dtype);
-  const core::Element value = core::to_element("one_hot", on, out.dtype, Where::current());
+  const core::Element value = core::to_element("one_hot", on, out.dtype, core::calling_place());
   const Loops<1> loops(indices.shape, {&indices});
   const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
   visit_positions(indices, [&]<class I>(const I*) {

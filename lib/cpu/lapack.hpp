@@ -96,7 +96,7 @@ CAPSTAN_LAPACK_ROUTINES(double, d)
 /// A size as LAPACK takes it. A negative one is a workspace whose length LAPACK computed beyond its integers.
 inline int to_int(std::int64_t size) {
   if (size < 0 || size > std::numeric_limits<int>::max())
-    base::fail<BackendError>(Where::current(), "LAPACK: a size or workspace is ", size,
+    base::fail<BackendError>(core::calling_place(), "LAPACK: a size or workspace is ", size,
                              "; it takes those below 2^31 only.");
   return static_cast<int>(size);
 }
@@ -151,7 +151,7 @@ inline Tensor exchanged(const TensorImpl& x, std::int64_t rows, std::int64_t col
   for (int axis = 0; axis < r - 2; ++axis) strides[axis] = x.strides[axis];
   strides[r - 2] = x.strides[r - 1];
   strides[r - 1] = x.strides[r - 2];
-  return core::make_view(x, matrices_of(x.shape, 2, columns, rows), strides, 0, Where::current());
+  return core::make_view(x, matrices_of(x.shape, 2, columns, rows), strides, 0, core::calling_place());
 }
 
 /// The matrices of x by columns, [batch..., columns, rows]; x's leading axes broadcast to the batch's, which are all of
@@ -159,13 +159,13 @@ inline Tensor exchanged(const TensorImpl& x, std::int64_t rows, std::int64_t col
 inline Tensor by_columns(const TensorImpl& x, const Shape& like) {
   const std::int64_t rows = x.shape[x.rank() - 2], columns = x.shape[x.rank() - 1];
   const Tensor result =
-      core::make_workspace(matrices_of(like, 2, columns, rows), x.dtype, x.device(), Where::current());
+      core::make_workspace(matrices_of(like, 2, columns, rows), x.dtype, x.device(), core::calling_place());
   copy(*exchanged(x, rows, columns).impl(), *result.impl());
   return result;
 }
 /// The matrices of x as they are, [batch..., rows, columns]: by columns, they are transposed.
 inline Tensor by_rows(const TensorImpl& x) {
-  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
+  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), core::calling_place());
   copy(x, *result.impl());
   return result;
 }
@@ -203,7 +203,7 @@ struct Batch {
 /// What LAPACK says of each matrix: 0, or what went wrong.
 class Infos {
  public:
-  explicit Infos(std::int64_t count) : count_(count), list_(count, Where::current()) {
+  explicit Infos(std::int64_t count) : count_(count), list_(count, core::calling_place()) {
     for (std::int64_t i = 0; i < count; ++i) list_[i] = 0;
   }
   int& operator[](std::int64_t i) { return list_[i]; }

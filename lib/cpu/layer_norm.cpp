@@ -48,7 +48,7 @@ void set_zero(T* values, std::int64_t count) {
 /// All gradients of few rows: threads share the rows for the totals, then the columns. `sums` [2, step] is written.
 template <class T>
 void gradients_of_few(const FloatKernels<T>& k, NormGradients<T> all, T* sums) {
-  core::Scratch<double> totals(3 * all.rows, Where::current());
+  core::Scratch<double> totals(3 * all.rows, core::calling_place());
   base::parallel_for(all.rows, rows_worth_sharing(all.step), [&](std::int64_t begin, std::int64_t end) {
     NormGradients<T> some = some_rows(all, begin, end - begin);
     some.totals = totals.data() + 3 * begin;
@@ -93,7 +93,7 @@ void gradients(const NormGradients<T>& all, T* dweight, T* dbias) {
   }
   const std::int64_t share = rows / 16, block = share < 16 ? 16 : share > 128 ? 128 : share;
   const std::int64_t blocks = rows < kFewRows ? 1 : blocks_of(rows, block);
-  core::Scratch<T> sums(blocks * 2 * count, Where::current());
+  core::Scratch<T> sums(blocks * 2 * count, core::calling_place());
   if (rows < kFewRows) {
     gradients_of_few(k, all, sums.data());
   } else {

@@ -63,7 +63,7 @@ void loss_backward(int op, bool right, double p, const TensorImpl& grad, const T
 
 void multilabel_margin(const TensorImpl& x, const TensorImpl& labels, TensorImpl& out, TensorImpl* slope) {
   const std::int64_t classes = x.shape[x.rank() - 1];
-  const Tensor room = core::make_workspace(x.shape, DType::uint8, x.device(), Where::current());
+  const Tensor room = core::make_workspace(x.shape, DType::uint8, x.device(), core::calling_place());
   auto* const is_label = room.impl()->as<std::uint8_t>();
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(out.numel(), kExpensiveGrain / (classes + 1) + 1, [&](std::int64_t begin, std::int64_t end) {

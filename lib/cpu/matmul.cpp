@@ -17,8 +17,8 @@ constexpr std::int64_t kLargeProduct = 1 << 22;
 Tensor usable(const TensorImpl& x) {
   const int r = x.rank();
   if (x.strides[r - 1] == 1 || x.strides[r - 2] == 1)
-    return core::make_view(x, x.shape, x.strides, 0, Where::current());
-  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
+    return core::make_view(x, x.shape, x.strides, 0, core::calling_place());
+  const Tensor result = core::make_workspace(x.shape, x.dtype, x.device(), core::calling_place());
   copy(x, *result.impl());
   return result;
 }
@@ -58,7 +58,7 @@ void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, Te
     }
     const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
     const std::int64_t room = product_room<T>(m, n, k);
-    core::Scratch<T> scratch(all.slots() * room, Where::current());
+    core::Scratch<T> scratch(all.slots() * room, core::calling_place());
     all.run([&](std::int64_t i, std::int64_t slot) {
       multiply_within<T>(scratch.data() + slot * room, matrix(x, i), matrix(y, i), out.as<T>() + i * m * n, n, m, n, k,
                          start);

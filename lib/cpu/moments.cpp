@@ -94,7 +94,8 @@ void moments(const TensorImpl& x, unsigned reduced, double correction, bool root
 
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out) {
   const std::int64_t rows = x.shape[0], count = x.shape[1];
-  core::Scratch<kernels::Factor> before(rows * count, Where::current());  // for each element, the product before it
+  core::Scratch<kernels::Factor> before(rows * count,
+                                        core::calling_place());  // for each element, the product before it
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {

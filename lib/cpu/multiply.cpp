@@ -165,12 +165,12 @@ bool wants_rows(const Product<T>& x) {
 template <class T>
 void multiply_large(const Product<T>& x) {
   const Strips<T> strips(x);
-  core::Scratch<T> packed(strips.elements(), Where::current());
+  core::Scratch<T> packed(strips.elements(), core::calling_place());
   if (!wants_rows(x)) return strips.multiply(x, packed.data());
   const std::int64_t parts = ceil_div(x.m * strips.terms, kLeftAtOnce);
   const std::int64_t m = std::min(ceil_div(ceil_div(x.m, parts), kRows) * kRows, x.m);
   const std::int64_t k = std::min(std::max(kLeftAtOnce / (m * strips.terms), std::int64_t{1}) * strips.terms, x.k);
-  core::Scratch<T> rows(m * k, Where::current());
+  core::Scratch<T> rows(m * k, core::calling_place());
   for (std::int64_t row = 0; row < x.m; row += m)
     for (std::int64_t p = 0; p < x.k; p += k)
       strips.multiply(in_rows(rows_of(terms_of(x, p, p + k), row, row + m), rows.data()), packed.data());

@@ -25,7 +25,7 @@ class PoolPlan {
  public:
   PoolAxis depth, rows, columns;
 
-  explicit PoolPlan(const PoolTask& task) : memory_(2 * results_of(task.window), Where::current()) {
+  explicit PoolPlan(const PoolTask& task) : memory_(2 * results_of(task.window), core::calling_place()) {
     std::int64_t* next = memory_.data();
     PoolAxis* const own[] = {&depth, &rows, &columns};
     const int missing = 3 - task.window.axes;

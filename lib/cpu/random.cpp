@@ -64,7 +64,7 @@ void bernoulli(const RandomTask& task, const TensorImpl& probability, TensorImpl
 
 void categorical(const RandomTask& task, const TensorImpl& logits, TensorImpl& out) {
   const std::int64_t rows = logits.shape[0], classes = logits.shape[1], count = out.shape[1];
-  core::Scratch<double> steps(rows * classes, Where::current());
+  core::Scratch<double> steps(rows * classes, core::calling_place());
   core::visit_floating(logits.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(rows, kExpensiveGrain / (classes + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {

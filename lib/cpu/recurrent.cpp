@@ -51,10 +51,10 @@ Schedule::Schedule(const core::RecurrentTask& task)
       lines(batch * time),
       reverse(task.reverse),
       all_(task.lengths == nullptr),
-      order_(all_ ? 0 : batch, Where::current()),
-      length_(all_ ? 0 : batch, Where::current()),
-      active_(all_ ? 0 : time, Where::current()),
-      first_(all_ ? 0 : time, Where::current()) {
+      order_(all_ ? 0 : batch, core::calling_place()),
+      length_(all_ ? 0 : batch, core::calling_place()),
+      active_(all_ ? 0 : time, core::calling_place()),
+      first_(all_ ? 0 : time, core::calling_place()) {
   if (all_) return;
   const std::int64_t* lengths = task.lengths;
   std::iota(order_.data(), order_.data() + batch, std::int64_t{0});
@@ -80,7 +80,7 @@ Panels<T>::Panels(const Matrix<const T>& b, std::int64_t k, std::int64_t blocks,
       width_(width),
       piece_(piece),
       dotted_(blocks == 1 ? dotted_columns(b, width, k) : 0),
-      data_(k * blocks * width, Where::current()) {
+      data_(k * blocks * width, core::calling_place()) {
   constexpr std::int64_t kRows = 64;
   const std::int64_t parts = (k + kRows - 1) / kRows, cost = 4 * kRows * piece;  // of one, in values that are copied
   base::parallel_for(
@@ -182,7 +182,8 @@ bool in_lines(const TensorImpl& x) {
 
 template <class T>
 InputLines<T>::InputLines(const Schedule& steps, const TensorImpl& x)
-    : gathered_(steps.order() == nullptr && in_lines(x) ? 0 : steps.lines * x.shape[x.rank() - 1], Where::current()),
+    : gathered_(steps.order() == nullptr && in_lines(x) ? 0 : steps.lines * x.shape[x.rank() - 1],
+                core::calling_place()),
       data_(gathered_.data() == nullptr ? x.as<T>() : gathered_.data()) {
   if (gathered_.data() != nullptr) gather_lines(steps, x, gathered_.data());
 }

@@ -45,14 +45,14 @@ class Backward {
         entering_h_((to.entering_h == nullptr ? task.h0 : *to.entering_h).template as<T>()),
         entering_c_(task.c0 == nullptr ? nullptr
                                        : (to.entering_c == nullptr ? *task.c0 : *to.entering_c).template as<T>()),
-        pre_(std::max(steps.lines * line_, std::int64_t{1}), Where::current()),
-        dh_(steps.batch * units_, Where::current()),
-        dc_(task.c0 == nullptr ? 0 : steps.batch * hidden_, Where::current()),
-        total_(projected_ ? steps.lines * units_ : 0, Where::current()),
-        unprojected_(projected_ ? steps.lines * hidden_ : 0, Where::current()),
-        inner_(projected_ || reset_before_ ? steps.batch * hidden_ : 0, Where::current()),
-        turned_(projected_ ? hidden_ * units_ : 0, Where::current()),
-        zeros_(projected_ || to.outputs == nullptr ? hidden_ : 0, Where::current()) {
+        pre_(std::max(steps.lines * line_, std::int64_t{1}), core::calling_place()),
+        dh_(steps.batch * units_, core::calling_place()),
+        dc_(task.c0 == nullptr ? 0 : steps.batch * hidden_, core::calling_place()),
+        total_(projected_ ? steps.lines * units_ : 0, core::calling_place()),
+        unprojected_(projected_ ? steps.lines * hidden_ : 0, core::calling_place()),
+        inner_(projected_ || reset_before_ ? steps.batch * hidden_ : 0, core::calling_place()),
+        turned_(projected_ ? hidden_ * units_ : 0, core::calling_place()),
+        zeros_(projected_ || to.outputs == nullptr ? hidden_ : 0, core::calling_place()) {
     if (zeros_.data() != nullptr) std::fill_n(zeros_.data(), hidden_, T(0));
     for (std::int64_t i = 0; projected_ && i < hidden_; ++i)
       for (std::int64_t j = 0; j < units_; ++j) turned_[j * hidden_ + i] = task.projection->as<T>()[i * units_ + j];
@@ -285,7 +285,7 @@ class Backward {
   void inputs() {
     if (to_.x == nullptr) return;
     const bool scatter = steps_.order() != nullptr || !in_lines(*to_.x);
-    core::Scratch<T> lines(scatter ? steps_.lines * inputs_ : 0, Where::current());
+    core::Scratch<T> lines(scatter ? steps_.lines * inputs_ : 0, core::calling_place());
     T* dx = scatter ? lines.data() : to_.x->as<T>();
     bool added = false;
     for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {

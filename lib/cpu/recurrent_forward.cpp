@@ -18,7 +18,8 @@ template <class T>
 class Kept {
  public:
   Kept(TensorImpl* kept, std::int64_t count)
-      : own_(kept == nullptr ? count : 0, Where::current()), data_(kept == nullptr ? own_.data() : kept->as<T>()) {}
+      : own_(kept == nullptr ? count : 0, core::calling_place()),
+        data_(kept == nullptr ? own_.data() : kept->as<T>()) {}
   T* data() const { return data_; }
 
  private:
@@ -61,7 +62,8 @@ class Forward {
         units_(task.wh.shape[0]),
         line_(blocks_.line * hidden_),
         added_(is_gru(task.kind) ? 2 : blocks_.recurrent),
-        zeros_(task.b == nullptr || (is_gru(task.kind) && task.bn == nullptr) ? task.wx.shape[1] : 0, Where::current()),
+        zeros_(task.b == nullptr || (is_gru(task.kind) && task.bn == nullptr) ? task.wx.shape[1] : 0,
+               core::calling_place()),
         bias_(task.b == nullptr ? zeros_.data() : task.b->as<T>()),
         bn_(task.bn == nullptr ? zeros_.data() : task.bn->as<T>()),
         gates_(out.gates, steps.lines * line_) {
@@ -82,7 +84,7 @@ class Forward {
         kernel(gate_rows(0, begin, end - begin, 0, hidden_, task_.h0.as<T>(), values<T>(task_.c0)));
       });
     };
-    core::Scratch<T> unprojected(task_.projection == nullptr ? 0 : batch * hidden_, Where::current());
+    core::Scratch<T> unprojected(task_.projection == nullptr ? 0 : batch * hidden_, core::calling_place());
     unprojected_ = unprojected.data();
     const std::int64_t from_h = blocks_.from_h * hidden_, sums = added_ * hidden_;
     product(task_.h0.as<T>(), units_, 0, sums, from_h, true);
@@ -148,7 +150,7 @@ class Forward {
     const T* x = x_ != nullptr ? x_ : task_.x.as<T>();
     const std::int64_t step = x_ != nullptr ? inputs_ : strides[1], columns = task_.wx.shape[1];
     if (steps_.lines == 0 || !are_single_terms(x, step, 1, inputs_)) return;  // as in most sequences
-    SingleTerm<T>* terms = terms_.emplace(steps_.lines, Where::current()).data();
+    SingleTerm<T>* terms = terms_.emplace(steps_.lines, core::calling_place()).data();
     bool found = are_finite(task_.wx.as<T>(), columns, inputs_, columns);
     if (even) found = found && are_single_terms(x, step, steps_.lines, inputs_, terms);
     for (std::int64_t row = 0; found && !even && row < steps_.batch; ++row)
@@ -192,8 +194,8 @@ class Forward {
   /// Behind the gates of a step comes their projection.
   void projected(const RecurrentCut& cut) {
     constexpr std::int64_t kPiece = 32;  // products are cut there whatever the number of threads, for they round so
-    core::Scratch<T> unprojected(steps_.batch * hidden_, Where::current()),
-        product(steps_.batch * units_, Where::current());
+    core::Scratch<T> unprojected(steps_.batch * hidden_, core::calling_place()),
+        product(steps_.batch * units_, core::calling_place());
     unprojected_ = unprojected.data(), product_ = product.data();
     run_steps(cut, steps_.time, steps_.batch, gates_phase(recurrent_panels(cut)),
               Phase{(units_ + kPiece - 1) / kPiece,

@@ -202,7 +202,7 @@ void fill_offsets(const Shape& shape, const std::int64_t* strides, int axes, std
 template <class T>
 void runs_to(Reduction kind, const TensorImpl& x, const Split& split, const Run& run, TensorImpl& out) {
   const std::int64_t rows = split.kept.numel(), runs = split.reduced.numel() / run.count;
-  Scratch<std::int64_t> row_at(rows, Where::current()), run_at(runs, Where::current());
+  Scratch<std::int64_t> row_at(rows, core::calling_place()), run_at(runs, core::calling_place());
   fill_offsets(split.kept, split.kept_strides, split.kept.rank(), row_at.data());
   fill_offsets(split.reduced, split.reduced_strides, run.before, run_at.data());
   const bool rows_inside = rows > 1 && std::abs(row_at[1]) < std::abs(run_at[1]);  // then memory has row after row
@@ -211,7 +211,7 @@ void runs_to(Reduction kind, const TensorImpl& x, const Split& split, const Run&
   const auto begin = [&](std::int64_t i) { return x.as<T>() + row_at[row(i)] + run_at[number(i)]; };
   with_sum_or_extreme<T>(
       kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce, auto combine) {
-        Scratch<Part> parts(rows * runs, Where::current());
+        Scratch<Part> parts(rows * runs, core::calling_place());
         reduce_rows<Part>(rows * runs, run.count, begin, reduce, combine,
                           [&](std::int64_t i, Part v) { parts[row(i) * runs + number(i)] = v; });
         Result* const to = out.as<Result>();

@@ -61,7 +61,7 @@ void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, 
     });
     return;
   }
-  core::Scratch<Part> parts(rows * pieces, Where::current());
+  core::Scratch<Part> parts(rows * pieces, core::calling_place());
   base::parallel_for(rows * pieces, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t from = item % pieces * kRowPiece, left = count - from;
@@ -89,7 +89,7 @@ void reduce_columns(const TensorImpl& x, const Split& split, std::int64_t row_st
   const std::int64_t outer = split.kept.numel() / columns;
   const std::int64_t column_pieces = (columns + most.columns - 1) / most.columns;
   const std::int64_t row_pieces = (rows + most.rows - 1) / most.rows;
-  core::Scratch<Part> parts(outer * row_pieces * columns, Where::current());
+  core::Scratch<Part> parts(outer * row_pieces * columns, core::calling_place());
   const std::int64_t work = std::min(most.columns, columns) * std::min(most.rows, rows);
   base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
                      [&](std::int64_t begin, std::int64_t end) {
@@ -128,8 +128,8 @@ inline Tensor as_rows(const TensorImpl& x, const Split& split) {
   for (int axis = 0; axis < split.reduced.rank(); ++axis)
     sizes[rank] = split.reduced[axis], strides[rank++] = split.reduced_strides[axis];
   const Shape shape(std::span<const std::int64_t>(sizes, rank));
-  const Tensor view = core::make_view(x, shape, strides, 0, Where::current());
-  const Tensor result = core::make_workspace(shape, x.dtype, x.device(), Where::current());
+  const Tensor view = core::make_view(x, shape, strides, 0, core::calling_place());
+  const Tensor result = core::make_workspace(shape, x.dtype, x.device(), core::calling_place());
   copy(*view.impl(), *result.impl());
   return result;
 }

@@ -58,8 +58,8 @@ void rnn_backward(const RnnBackward& task) {
   core::visit_floating(task.h.dtype, [&]<class T>(core::Type<T>) {
     const std::int64_t nx = s.inputs * s.hidden, nh = s.hidden * s.hidden, sums = nx + nh + s.hidden;
     const std::int64_t scratch = 2 * kBlockRows * s.hidden;
-    core::Scratch<T> transposed(nx + nh, Where::current()), partial(2 * s.blocks * sums, Where::current()),
-        work(s.blocks * scratch, Where::current());
+    core::Scratch<T> transposed(nx + nh, core::calling_place()), partial(2 * s.blocks * sums, core::calling_place()),
+        work(s.blocks * scratch, core::calling_place());
     transpose(task.wx.as<T>(), s.inputs, s.hidden, transposed.data());
     transpose(task.wh.as<T>(), s.hidden, s.hidden, transposed.data() + nx);
     base::parallel_for(s.blocks, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -197,7 +197,7 @@ bool add_rows(const Loops<3>& loops, const Operands<T, I>& all, const PositionRu
   const std::int64_t lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
   if (units < threads() && rows * width >= kCheapGrain) return false;
   const Reach reach{0, rule.size, rule};
-  core::Scratch<SingleTerm<T>> terms(std::min(rows, kAtOnce), Where::current());
+  core::Scratch<SingleTerm<T>> terms(std::min(rows, kAtOnce), core::calling_place());
   for (std::int64_t begin = 0; begin < rows; begin += kAtOnce) {
     std::int64_t count = 0;
     for (std::int64_t i = begin; i < std::min(begin + kAtOnce, rows); ++i) {
@@ -357,7 +357,7 @@ bool find_last(const TensorImpl& target, const TensorImpl& positions, const Posi
   if (total == 0) return false;
   const Loops<3> loops(last.shape, {&positions, &last, &target});
   const std::int64_t inner = loops.inner(), *step = loops.strides[loops.rank - 1];
-  core::Scratch<std::uint64_t> seen((extent + 63) / 64, Where::current());
+  core::Scratch<std::uint64_t> seen((extent + 63) / 64, core::calling_place());
   std::memset(seen.data(), 0, sizeof(std::uint64_t) * static_cast<std::size_t>((extent + 63) / 64));
   bool overwritten = false;
   visit_positions(positions, [&]<class I>(const I*) {
@@ -384,7 +384,7 @@ void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorIm
   const std::int64_t rows = out.shape[0], row = out.numel() / rows;
   const Shape shape({indices.numel(), row});
   const std::int64_t of_values[] = {row, 1}, of_positions[] = {1, 0}, of_target[] = {0, 1};
-  const Where where = Where::current();
+  const Where where = core::calling_place();
   const Tensor values = core::make_view(grad, shape, of_values, 0, where);
   const Tensor positions = core::make_view(indices, shape, of_positions, 0, where);
   const Tensor target = core::make_view(out, shape, of_target, 0, where);

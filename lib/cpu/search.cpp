@@ -39,7 +39,7 @@ template <class Count, class BinOf, class WeightOf>
 void count_into(std::int64_t elements, std::int64_t bins, Count* to, BinOf bin_of, WeightOf weight_of) {
   const std::int64_t parts = std::clamp<std::int64_t>(
       std::min(elements / kLeastPart, kMostTables / std::max<std::int64_t>(bins, 1)), 1, kMostParts);
-  core::Scratch<Count> tables(parts * bins, Where::current());
+  core::Scratch<Count> tables(parts * bins, core::calling_place());
   base::parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
       Count* table = tables.data() + part * bins;

@@ -166,8 +166,8 @@ void select_in_rows(const Selection<Order>& task) {
 template <class Entry, class Order>
 void select_in_parts(const Selection<Order>& task) {
   const std::int64_t room = room_for(task.k), items = task.rows * kParts;
-  core::Scratch<Entry> all(items * room, Where::current());
-  core::Scratch<std::int64_t> counts(items, Where::current());
+  core::Scratch<Entry> all(items * room, core::calling_place());
+  core::Scratch<std::int64_t> counts(items, core::calling_place());
   base::parallel_for(items, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t part = item % kParts;
@@ -190,12 +190,12 @@ void select_in_parts(const Selection<Order>& task) {
 
 /// The first k of everything sorted.
 void select_by_sorting(const TensorImpl& x, int axis, bool largest, TensorImpl& values, TensorImpl& indices) {
-  const Tensor all_values = core::make_workspace(x.shape, x.dtype, x.device(), Where::current());
-  const Tensor all_indices = core::make_workspace(x.shape, DType::int64, x.device(), Where::current());
+  const Tensor all_values = core::make_workspace(x.shape, x.dtype, x.device(), core::calling_place());
+  const Tensor all_indices = core::make_workspace(x.shape, DType::int64, x.device(), core::calling_place());
   sort(x, axis, largest, all_values.impl(), all_indices.impl());
   for (const auto& [from, to] : {std::pair{&all_values, &values}, std::pair{&all_indices, &indices}}) {
     const TensorImpl& all = *from->impl();
-    const Tensor first = core::make_view(all, to->shape, all.strides, 0, Where::current());
+    const Tensor first = core::make_view(all, to->shape, all.strides, 0, core::calling_place());
     copy(*first.impl(), *to);
   }
 }

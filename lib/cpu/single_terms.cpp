@@ -76,7 +76,7 @@ class SingleTermProduct {
   /// Lines are columns: each gives its row of b to one of c. The terms of a block are put in the order of their places
   /// first; those of a place are then added up in registers. Threads share the columns of b.
   bool give() const {
-    core::Scratch<SingleTerm<T>> terms(lines_, Where::current());
+    core::Scratch<SingleTerm<T>> terms(lines_, core::calling_place());
     const std::int64_t blocks = (lines_ + kSumBlock - 1) / kSumBlock, size = (lines_ + blocks - 1) / blocks;
     const bool found = every(blocks, kCheapGrain / (8 * size * width_), [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t line = first * size; line < std::min(last * size, lines_); line += size) {

@@ -21,7 +21,7 @@ BadMatrix solve(const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
   const int order = to_int(n), sides = to_int(k);
   const Tensor left = lapack::by_columns(a, out.shape), right = lapack::by_columns(b, out.shape);
   const Batch batch(out.numel() / (n * k), cube(n) + 2 * static_cast<double>(n * n) * static_cast<double>(k));
-  core::Scratch<int> pivots(batch.parts * n, Where::current());
+  core::Scratch<int> pivots(batch.parts * n, core::calling_place());
   Infos infos(batch.count);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     batch.each([&](std::int64_t i, std::int64_t part) {
@@ -62,7 +62,7 @@ void determinant(const TensorImpl& x, TensorImpl* det, TensorImpl* sign, TensorI
   const int order = to_int(n);
   const Tensor lu = lapack::by_columns(x, x.shape);
   const Batch batch((det != nullptr ? det : sign)->numel(), cube(n));
-  core::Scratch<int> all_pivots(batch.parts * n, Where::current());
+  core::Scratch<int> all_pivots(batch.parts * n, core::calling_place());
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     batch.each([&](std::int64_t i, std::int64_t part) {
       T* matrix = lu.impl()->as<T>() + i * n * n;
@@ -123,8 +123,8 @@ BadMatrix lstsq(const TensorImpl& a, const TensorImpl& b, double rcond, TensorIm
   if (least == 0 || rank.numel() == 0) return {};
   const int rows = to_int(m), columns = to_int(n), right_sides = to_int(sides), leading = to_int(most);
   const Tensor left = lapack::by_columns(a, out.shape);
-  const Tensor right =
-      core::make_workspace(lapack::matrices_of(out.shape, 2, sides, most), out.dtype, out.device(), Where::current());
+  const Tensor right = core::make_workspace(lapack::matrices_of(out.shape, 2, sides, most), out.dtype, out.device(),
+                                            core::calling_place());
   fill(*right.impl(), 0);
   copy(b, *lapack::exchanged(*right.impl(), k, m).impl());  // to the first m rows
   const Batch batch(rank.numel(), 4 * cube(least) + 4 * static_cast<double>(m * n) * static_cast<double>(least));
@@ -138,8 +138,8 @@ BadMatrix lstsq(const TensorImpl& a, const TensorImpl& b, double rcond, TensorIm
     lapack::gelsd(rows, columns, right_sides, none, none, leading, none, limit, &found, &asked, -1, &integers);
     const std::int64_t length = lapack::work_length(asked);
     const int work_size = to_int(length);
-    core::Scratch<T> work(batch.parts * length, Where::current());
-    core::Scratch<int> integer_work(batch.parts * integers, Where::current());
+    core::Scratch<T> work(batch.parts * length, core::calling_place());
+    core::Scratch<int> integer_work(batch.parts * integers, core::calling_place());
     batch.each([&](std::int64_t i, std::int64_t part) {
       T *matrix = left.impl()->as<T>() + i * m * n, *x = right.impl()->as<T>() + i * most * sides;
       T* s = values.as<T>() + i * least;

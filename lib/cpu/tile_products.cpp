@@ -169,7 +169,7 @@ void multiply_on_tiles(const Product<float>& x) {
   const Grid grid(x);
   const std::int64_t parts = grid.down * grid.across;
   const std::int64_t room = tile_room(grid.rows(grid.down) * kTileBlock, grid.columns(grid.across) * kTileBlock, x.k);
-  core::Scratch<float> rooms(parts * room, Where::current());
+  core::Scratch<float> rooms(parts * room, core::calling_place());
   base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t part = first; part < last; ++part) {
       const std::int64_t i = part / grid.across, j = part % grid.across;

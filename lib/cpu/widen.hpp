@@ -14,7 +14,7 @@ class Wide {
  public:
   explicit Wide(const TensorImpl* original, bool written) : original_(original), written_(written) {
     if (original == nullptr || !is_half(original->dtype)) return;
-    copy_ = core::make_workspace(original->shape, DType::float32, original->device(), Where::current());
+    copy_ = core::make_workspace(original->shape, DType::float32, original->device(), core::calling_place());
     on_cpu::copy(*original, *copy_.impl());
   }
   TensorImpl* get() const noexcept { return copy_.defined() ? copy_.impl() : const_cast<TensorImpl*>(original_); }

@@ -158,6 +158,29 @@ TEST_CASE("models move to the GPU and back", "[gpu][device][nn]") {
 
 // --- what they show ----------------------------------------------------------------------------------------------
 
+TEST_CASE("lengths may be on the CPU where inputs are on the GPU", "[gpu][device][nn]") {
+  CAPSTAN_NEEDS_GPUS(1);
+  const DeviceScope on_cpu(cpu());
+  struct Decoder {
+    nn::Embedding words{5, 4};
+    nn::GruCell cell{4, 4};
+    nn::Linear out{4, 5};
+  } net;
+  Rng rng(3);
+  const Tensor inputs = randint(0, 5, {3, 4}, rng), lengths = {4, 1, 2};
+  const auto logits = [&](const Tensor& given) {
+    Rng own(7);
+    const DeviceScope there(given.device());  // states are made here
+    const auto state = net.cell.zero_state(3);
+    return nn::scheduled_sampling(net.cell, net.words, net.out, given, state, {.probability = 0.5, .lengths = lengths},
+                                  own)
+        .logits.to(cpu());
+  };
+  const Tensor expected = logits(inputs);
+  nn::move_to(net, kGpu);
+  CHECK(close(logits(inputs.to(kGpu)), expected, tolerance::roundings32));
+}
+
 TEST_CASE("values of a GPU are read and printed like others", "[gpu][device]") {
   CAPSTAN_NEEDS_GPUS(1);
   const Tensor host = random_in(-3, 3, {3, 20}, DType::float32, 9).to(cpu()), x = host.to(kGpu);

@@ -28,6 +28,13 @@ struct Images {
   }
 };
 
+/// Convolutions by minimal filtering over [batch, 16, 32, 32], forwards and the gradient's way.
+struct Filtered {
+  cs::nn::Conv2d out{{.in = 16, .out = 32, .kernel = 3, .padding = cs::nn::same}};
+  cs::nn::ConvTranspose2d back{{.in = 32, .out = 32, .kernel = 3}};
+  cs::Tensor operator()(const cs::Tensor& x) const { return back(out(x)); }
+};
+
 /// Convolutions of the other kinds over [batch, 8, 16, 16].
 struct OddConvolutions {
   cs::nn::DepthwiseConv2d depthwise{{.in = 8, .kernel = 3, .padding = cs::nn::same}};

@@ -1,16 +1,18 @@
 // That runs of plans call nothing that has no bound on its time: no malloc or free, no mmap, no lock, no waiting or
 // waking. For each network one line with the calls of its first run after the plan was made, of a hundred more, of
-// `reset`, and of the first run on a thread that has just been started: all must be 0. The last figure, of the network
+// some whose inputs are not finite, of `reset`, and of the first run on a thread that has just been started: all must be 0. The last figure, of the network
 // itself called as usual with an empty cache, must not be: it shows that calls are seen.
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
@@ -99,6 +101,13 @@ void check(const char* name, Net net, const cs::PlanInput& input) {
   const Calls more = calls_of([&] {
     for (int i = 0; i < 100; ++i) plan.run();
   });
+  for (cs::Tensor x : plan.inputs())
+    if (cs::is_floating(x.dtype()))
+      for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        x.index_put({0}, bad);
+        const Calls calls = calls_of([&] { plan.run(); });
+        require_none(std::isnan(bad) ? "a run with NaN" : "a run with infinities", calls);
+      }
   const Calls reset = calls_of([&] { plan.reset(); });
   Calls elsewhere;
   std::thread([&] { elsewhere = calls_of([&] { plan.run(); }); }).join();
@@ -125,6 +134,7 @@ void check_networks() {
         {{64, 256}, DType::float64});
   check("mlp_float16", [](const cs::Tensor& x) { return cs::tanh(cs::matmul(x, x)); }, {{40, 40}, DType::float16});
   check("images", Images(), {1, 3, 64, 64});
+  check("filtered", Filtered(), {1, 16, 32, 32});
   check("convolutions", OddConvolutions(), {2, 8, 16, 16});
   check("convolution_1d", Conv1d({.in = 4, .out = 16, .kernel = 7, .dilation = 4}), {1, 4, 512});
   check("norms", Norms(), {4, 8, 16});

@@ -37,8 +37,11 @@ STEPS = 4  # for all counts but instructions
 PROCESSES = 2  # at a time, as tests/CMakeLists.txt tells ctest
 # Steps whose instructions are counted, so few that valgrind takes seconds. None: it would take minutes even for one.
 ROWS = {
-    "add_1": 1000, "add_64": 1000, "chain_32_backward": 100, "softmax": 1, "layer_norm": 1, "conv3x3_small": 1,
-    "parity_step": None, "char_lstm_fused": 1, "char_lstm_cell": 1, "seq2seq_step": None, "ptb_small": None,
+    "add_1": 1000, "add_64": 1000, "chain_32_backward": 100, "softmax": 1, "exp_small": 4, "tanh_small": 4,
+    "sigmoid_small": 4, "sum_axis0_small": 4, "sum_axis1_small": 4, "sum_all_small": 4, "transposed_copy_small": 4,
+    "matmul_64": 10, "matmul_256": 1, "layer_norm": 1, "batch_norm_small": 4, "attention_small": 2, "conv3x3_small": 1,
+    "depthwise_small": 2, "max_pool2d_small": 4, "gru_small": 2, "bilstm_small": 2, "adam_small": 4,
+    "parity_step": None, "parity_small": 2, "char_lstm_fused": 1, "char_lstm_cell": 1, "seq2seq_step": None, "ptb_small": None,
     "mnist_cnn_step": None, "plan_lstm4": 1000, "plan_gru64": 200,
 }
 FIGURES = ["heap_calls", "heap_bytes", "tensors", "kept_bytes", "peak_bytes"]

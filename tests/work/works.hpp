@@ -47,6 +47,40 @@ struct Softmax {
   cs::Tensor operator()() const { return cs::softmax(x, -1); }
 };
 
+/// An operation on fixed tensors, small enough for valgrind.
+template <class Operation>
+struct Of {
+  Operation operation;
+  std::vector<cs::Tensor> inputs = operation.inputs();
+  cs::Tensor operator()() const { return operation(inputs); }
+};
+
+template <cs::Tensor (*kFunction)(const cs::Tensor&, cs::Where)>
+struct Function {
+  static std::vector<cs::Tensor> inputs() { return {values({1 << 15})}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return kFunction(in[0], cs::Where::current()); }
+};
+
+/// Over rows (1), columns (0), or both (-1).
+template <int kAxis>
+struct Sum {
+  static std::vector<cs::Tensor> inputs() { return {values({256, 512})}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
+    return kAxis < 0 ? cs::sum(in[0]) : cs::sum(in[0], kAxis);
+  }
+};
+
+struct TransposedCopy {
+  static std::vector<cs::Tensor> inputs() { return {values({256, 512})}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::transpose(in[0]).contiguous(); }
+};
+
+template <std::int64_t kSize>
+struct Product {
+  static std::vector<cs::Tensor> inputs() { return {values({kSize, kSize}), values({kSize, kSize}, 2)}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::matmul(in[0], in[1]); }
+};
+
 /// 32 multiplications of 64 numbers and a sum, recorded, and the gradient.
 struct Chain {
   cs::Rng rng{1};
@@ -93,6 +127,61 @@ struct SmallConvolution {
   }
 };
 
+struct SmallDepthwise {
+  static std::vector<cs::Tensor> inputs() {
+    return {values({2, 16, 28, 28}), values({16, 1, 3, 3}, 2), values({16}, 3)};
+  }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
+    return cs::depthwise_conv2d(in[0], in[1], in[2], {.padding = 1});
+  }
+};
+
+struct SmallMaxPool {
+  static std::vector<cs::Tensor> inputs() { return {values({2, 16, 28, 28})}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::max_pool2d(in[0], 2); }
+};
+
+struct SmallBatchNorm {
+  static std::vector<cs::Tensor> inputs() { return {values({64, 256}), values({256}, 2), values({256}, 3)}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
+    return cs::batch_norm_training(in[0], in[1], in[2]).output;
+  }
+};
+
+struct SmallAttention {
+  static std::vector<cs::Tensor> inputs() {
+    return {values({2, 2, 32, 64}), values({2, 2, 32, 64}, 2), values({2, 2, 32, 64}, 3)};
+  }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
+    return cs::scaled_dot_product_attention(in[0], in[1], in[2]);
+  }
+};
+
+/// A recurrent layer of 64 units in all, 8 rows of 10 steps, with the gradients of its weights and inputs.
+template <class Layer, std::int64_t kUnits, bool kBothWays>
+struct SmallRecurrent {
+  Layer layer{{.inputs = 32, .hidden = kUnits, .bidirectional = kBothWays}};
+  cs::Tensor x = values({8, 10, 32});
+  std::vector<cs::Tensor> sources = cs::nn::parameters(layer);
+
+  std::vector<cs::Tensor> operator()() {
+    cs::GradientTape tape;
+    tape.watch(x);
+    const cs::Tensor total = cs::sum(layer(x).outputs);
+    tape_bytes.see(tape);
+    std::vector<cs::Tensor> all = sources;
+    all.push_back(x);
+    return tape.gradient(total, all);
+  }
+};
+
+struct SmallAdam {
+  std::vector<cs::Tensor> parameters{values({1 << 15}), values({1 << 12}, 2)};
+  std::vector<cs::Tensor> gradients{values({1 << 15}, 3), values({1 << 12}, 4)};
+  cs::optim::Adam adam{parameters};
+  void operator()() { adam.apply(gradients); }
+};
+
 // --- steps of training: a task is a network and a fixed batch of its data ----------------------------------------
 
 template <class Task>
@@ -128,13 +217,14 @@ struct ClippedStep {
 };
 
 /// How many ones are among 50 bits: a recurrent layer of 24 units, and a softmax over the 51 answers.
+template <std::int64_t kBatch>
 struct Parity {
   struct Net {
     cs::nn::RnnCell cell{1, 24, {.activation = cs::Activation::relu}};
     cs::nn::Linear out{24, 51};
   } net;
   cs::Rng rng{1};
-  cs::Tensor bits = cs::bernoulli({1000, 50, 1}, 0.5, rng);
+  cs::Tensor bits = cs::bernoulli({kBatch, 50, 1}, 0.5, rng);
   cs::Tensor labels = cs::sum(bits, {1, 2}).to(cs::DType::int64);
 
   cs::Tensor logits() { return net.out(cs::nn::unroll(net.cell, bits).second.h); }

@@ -188,7 +188,7 @@ class CheckpointManager {
   ///                    keep; names and texts that are no UTF-8; and whatever `state` of a part throws
   ///           IoError  the folder or the file cannot be made, or the disk has no room, as far as that is known at
   ///                    once; and what went wrong in writing the one before, once, naming the line that saved it
-  ///           BackendError  this build has no nlohmann-json and could not restore it
+  ///           MissingLibraryError  this build has no nlohmann-json and could not restore it
   /// Nothing is saved then, and all checkpoints stay.
   void save(std::int64_t step, const CheckpointParts& parts, SaveOptions options = {}, Where where = Where::current());
   /// Returns when the disk has what was saved. Throws what went wrong, as `save` would.

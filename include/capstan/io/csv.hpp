@@ -119,7 +119,7 @@ class CsvTable {
 ///                        columns than max_columns; a field that is not of the type asked for; damaged gzip
 ///          IndexError    `columns`, `types` or `defaults` name a column that is not there
 ///          Error         options that contradict each other
-///          BackendError  this build has no libcsv
+///          MissingLibraryError  this build has no libcsv
 CsvTable read_csv(const std::string& path, const CsvOptions& options = {}, Where where = Where::current());
 
 }  // namespace io

@@ -56,7 +56,7 @@ struct EventReaderOptions {
 ///         histogram that is not [bins, 3]; a u8 of 2^63 or more in a tensor; an event of several values with fewer
 ///         than 10 bytes each on average, which is less than a scalar with a tag of one letter needs. The reader then
 ///         stays where it was.
-///         Error for a reader that was moved from    BackendError  no protozero
+///         Error for a reader that was moved from    MissingLibraryError  no protozero
 class EventReader {
  public:
   explicit EventReader(const std::string& path, EventReaderOptions options = {}, Where where = Where::current());

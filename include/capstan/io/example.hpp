@@ -60,12 +60,12 @@ struct SequenceExample {
 /// Memory is in proportion to the bytes: at most some 50 times as much, for lists of nothing but empty strings or empty
 /// features, which are valid.
 /// Throws  IoError  with the offset in `bytes`: not a message, or one whose fields have other types
-///         BackendError  this build has no protozero
+///         MissingLibraryError  this build has no protozero
 Example parse_example(std::string_view bytes, Where where = Where::current());
 SequenceExample parse_sequence_example(std::string_view bytes, Where where = Where::current());
 
 /// The message, in the order of the vectors: from sorted names, the bytes of protobuf's deterministic serialization.
-/// Throws  Error  more than 2^31 - 1 bytes    BackendError  this build has no protozero
+/// Throws  Error  more than 2^31 - 1 bytes    MissingLibraryError  this build has no protozero
 std::string serialize(const Example& example, Where where = Where::current());
 std::string serialize(const SequenceExample& example, Where where = Where::current());
 

@@ -28,7 +28,7 @@ struct ImageOptions {
 ///         pixels than so many bytes can hold, more than 100 scans, whatever else libpng calls an error, benign ones
 ///         too, or libjpeg warns of; only stray bytes between JPEG's segments and an unknown version of JFIF are let
 ///         pass
-///         Error  channels not 0 to 4    BackendError  a build without libpng or libjpeg
+///         Error  channels not 0 to 4    MissingLibraryError  a build without libpng or libjpeg
 /// PNG: https://www.w3.org/TR/png-3. JPEG: ITU-T T.81, T.871 and T.872.
 Tensor read_image(const std::string& path, ImageOptions options = {}, Where where = Where::current());
 /// The same for a picture in memory.
@@ -36,7 +36,7 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, ImageOptions options = 
 
 /// A PNG file of a picture: uint8 [channels, height, width] with 1 to 4 channels, as above, on any device.
 ///
-/// Throws  ShapeError  other sizes, or a size of 0    DTypeError  another type    BackendError  a build without libpng
+/// Throws  ShapeError  other sizes, or a size of 0    DTypeError  another type    MissingLibraryError  a build without libpng
 std::string encode_png(const Tensor& image, Where where = Where::current());
 /// Writes it beside `path` and renames it: an interrupted write leaves what was there. IoError if that cannot be.
 void write_png(const std::string& path, const Tensor& image, Where where = Where::current());

@@ -48,7 +48,7 @@ struct NpzOptions {
 ///
 /// Throws  Error       a name that is empty, no UTF-8, absolute, leads out of its folder, is there twice, or is too
 ///                     long
-///         DTypeError  bfloat16    IoError  the file cannot be made or written    BackendError  no minizip
+///         DTypeError  bfloat16    IoError  the file cannot be made or written    MissingLibraryError  no minizip
 void write_npz(const std::string& path, std::span<const NamedTensor> tensors, NpzOptions options = {},
                Where where = Where::current());
 

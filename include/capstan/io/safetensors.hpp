@@ -35,7 +35,7 @@ struct Weights {
 ///         ranges that overlap or leave bytes out, a U64 of 2^63 or more, a type that is none of these (F4 and F6 among
 ///         them). The package takes some headers that are refused here: with white space before them, unknown keys, a
 ///         name twice
-///         BackendError  a build without nlohmann-json
+///         MissingLibraryError  a build without nlohmann-json
 Weights read_safetensors(const std::string& path, Where where = Where::current());
 
 /// Writes tensors, from any device and with any strides, byte for byte as the safetensors package does (0.8): by type,

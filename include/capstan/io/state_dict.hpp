@@ -37,7 +37,7 @@ std::vector<NamedTensor> read_state_dict(const std::string& path, Where where = 
 /// Throws  Error         a name that is no UTF-8, there twice or longer than 65535 bytes; an undefined tensor; names
 ///                       and shapes that need a pickle of more than 64 MiB
 ///         IoError       the file cannot be made or written; it is then as it was
-///         BackendError  a build without minizip
+///         MissingLibraryError  a build without minizip
 void save_state_dict(const std::string& path, std::span<const NamedTensor> tensors, Where where = Where::current());
 
 }  // namespace io

@@ -63,7 +63,7 @@ struct HyperParameter {
 /// Throws  IoError  naming file, offset and reason: the folder or file cannot be made, the file cannot be written
 ///         Error    a closed writer but for `close` and `path`, one that was moved from; tags that are empty, tags and
 ///                  texts that are no UTF-8 or above 1 GiB less 64 KiB, as are files of pictures; the options' limits
-///         BackendError  a build without protozero    and what each function says. Then nothing was logged.
+///         MissingLibraryError  a build without protozero    and what each function says. Then nothing was logged.
 class SummaryWriter {
  public:
   explicit SummaryWriter(const std::string& folder, const SummaryOptions& options = {}, Where where = Where::current());
@@ -93,7 +93,7 @@ class SummaryWriter {
   ///         [n, channels, height, width], a grid of ceil(sqrt(n)) columns with two black pixels around each picture,
   ///         as torchvision's make_grid; one alone has none. No size is 0
   /// Types   uint8, or floating: 0 to 1, what is beyond taken to these, NaN to 0
-  /// Throws  ShapeError, DTypeError    BackendError  a build without libpng
+  /// Throws  ShapeError, DTypeError    MissingLibraryError  a build without libpng
   void image(std::string_view tag, const Tensor& pixels, std::int64_t step, Where where = Where::current());
 
   /// A sound, as WAV of 16 bits.

@@ -101,6 +101,7 @@ class DepthwiseConv2d {
   CAPSTAN_FIELDS(weight, bias);
 
  private:
+  std::int64_t in_;
   ConvOptions options_;
 };
 
@@ -127,6 +128,7 @@ class SeparableConv2d {
   CAPSTAN_FIELDS(depthwise, pointwise, bias);
 
  private:
+  std::int64_t in_;
   ConvOptions options_;
 };
 

@@ -227,6 +227,16 @@ inline constexpr bool kTakesPart = [] {
   else return std::is_class_v<T> && std::is_aggregate_v<T>;
 }();
 
+/// Whether it is called as layers, decoders and cells are: with one to four tensors, or a tensor and its state.
+template <class T>
+inline constexpr bool kIsCalledAsModel = [] {
+  using X = const Tensor&;
+  if constexpr (requires(T & cell, X x, const typename T::State& state) { cell(x, state); }) return true;
+  else
+    return std::is_invocable_v<T&, X> || std::is_invocable_v<T&, X, X> || std::is_invocable_v<T&, X, X, X> ||
+           std::is_invocable_v<T&, X, X, X, X>;
+}();
+
 /// Whether a type surely has parameters, or is meant to.
 template <class T>
 inline constexpr bool kIsSurelyModel = [] {
@@ -235,8 +245,15 @@ inline constexpr bool kIsSurelyModel = [] {
   else if constexpr (PointsToOne<T>) {
     if constexpr (!IsComplete<Pointee<T>>) return false;
     else return kIsSurelyModel<Pointee<T>>;
-  } else return !std::is_empty_v<T> && std::is_invocable_v<T&, const Tensor&>;
+  } else return std::is_class_v<T> && !std::is_empty_v<T> && kIsCalledAsModel<T>;
 }();
+
+/// std::function, of which a list may well be one of functions.
+template <class T>
+concept IsFunction = requires(T& f) {
+  typename T::result_type;
+  static_cast<bool>(f);
+};
 
 /// Whether a field of this type looks like a model whose parameters nobody would find.
 template <class T>
@@ -244,9 +261,9 @@ inline constexpr bool kHidesModel = [] {
   if constexpr (kTakesPart<T>) return false;
   else if constexpr (IsUnorderedMap<T>) return kIsSurelyModel<typename T::mapped_type>;
   else if constexpr (IsOrderedMap<T>)
-    return PointsToOne<typename T::mapped_type> && kIsSurelyModel<typename T::mapped_type>;
+    return !IsFunction<typename T::mapped_type> && kHidesModel<typename T::mapped_type>;
   else if constexpr (IsSequence<T>)
-    return PointsToOne<typename T::value_type> && kIsSurelyModel<typename T::value_type>;
+    return !IsFunction<typename T::value_type> && kHidesModel<std::remove_cv_t<typename T::value_type>>;
   else return kIsSurelyModel<T>;
 }();
 

@@ -119,9 +119,10 @@ std::remove_const_t<Model> clone(Model& model) {
 // --- training, or not ------------------------------------------------------------------------------------------
 
 /// Tells every module that behaves differently in training (dropout, batch norm) which it is. Modules start in training.
+/// Throws Error for one that is held as const; then nothing has changed.
 template <class Model>
-void set_training(Model& model, bool training) {
-  detail::outline_of(model).set_training(training);
+void set_training(Model& model, bool training, Where where = Where::current()) {
+  detail::outline_of(model).set_training(training, where);
 }
 
 /// Makes parameters untrainable: tapes do not watch them by themselves, and `parameters` leaves them out. Optimizers that

@@ -18,6 +18,7 @@ namespace nn::detail {
 struct PartType {
   const char* text;                   // the compiler's, which has the type's name in it
   void (*set_training)(void*, bool);  // null if it has none
+  bool cannot_be_told;                // it has one, but is held as const
   bool layer;                         // a class that lists its fields, as all layers do
   bool list;                          // a Sequential
 };
@@ -53,7 +54,7 @@ struct Outline {
   std::vector<Tensor> trainable() const;
   std::vector<Tensor> buffers() const;
   std::int64_t parameter_count() const;
-  void set_training(bool training) const;
+  void set_training(bool training, Where where) const;
   void set_trainable(bool trainable) const;
   /// Of the parameters whose name is like the pattern, or begins with it and a dot. Error if there is none.
   void set_trainable(const char* op, bool trainable, std::string_view pattern, Where where) const;
@@ -91,15 +92,21 @@ constexpr const char* type_text() {
 }
 
 template <class T>
+concept HearsOfTraining = requires(T& module) {
+  module.set_training(true);
+};
+
+template <class T>
 constexpr auto set_training_of() -> void (*)(void*, bool) {
-  if constexpr (requires(T & module) { module.set_training(true); })
+  if constexpr (HearsOfTraining<T>)
     return [](void* module, bool training) { static_cast<T*>(module)->set_training(training); };
   else return nullptr;
 }
 
 /// One for each type: its address stands for the type.
 template <class T>
-inline constexpr PartType kPartType = {type_text<std::remove_const_t<T>>(), set_training_of<T>(), ListsFields<T>,
+inline constexpr PartType kPartType = {type_text<std::remove_const_t<T>>(), set_training_of<T>(),
+                                       HearsOfTraining<std::remove_const_t<T>> && !HearsOfTraining<T>, ListsFields<T>,
                                        IsList<T>};
 
 template <class T>

@@ -141,7 +141,7 @@ enum class MatrixNorm : std::uint8_t {
 /// Norms of the matrices in the last two axes, which go or, with keepdims, stay with size 1. Floating types.
 /// Gradient to any order; ties share it evenly, and that of frobenius is 0 for a zero matrix.
 /// Throws ShapeError  fewer than two axes; no sum or singular value to choose from
-///        BackendError  nuclear, two and minus_two without LAPACK
+///        MissingLibraryError  nuclear, two and minus_two without LAPACK
 /// Defined, with vector_norm, in autograd/norms.cpp.
 Tensor matrix_norm(const Tensor& x, MatrixNorm order = MatrixNorm::frobenius, ReduceOptions options = {},
                    Where where = Where::current());

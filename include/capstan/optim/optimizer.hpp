@@ -130,6 +130,7 @@ struct StepPlan {
   UpdateNumbers numbers = {};
   const char* states[kMostStates] = {};  // their names, as many as the rule has
   double starts[kMostStates] = {};       // the values that they begin with
+  bool starts_as_parameter = false;      // but the first with the parameter's own
   bool whole_start = false;              // where the first state is new, numbers.share is 1
   bool lazy = false;
   CarriedNumber carry = {};
