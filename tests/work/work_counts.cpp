@@ -79,10 +79,16 @@ struct Counts {
   std::int64_t system_allocations = 0, heap_calls = 0, heap_bytes = 0, tensors = 0, kept_bytes = 0, peak_bytes = 0;
 };
 
+/// A function of its own, in which valgrind counts.
+template <class Work>
+__attribute__((noinline)) void measured_steps(Work& work, int steps) {
+  for (int i = 0; i < steps; ++i) work();
+}
+
 template <class Work>
 void count_steps(Work& work, int steps, Counts& counts) {
   const std::int64_t system = cs::memory::stats().system_allocations, calls = heap_calls, bytes = heap_bytes;
-  for (int i = 0; i < steps; ++i) work();
+  measured_steps(work, steps);
   counts.heap_calls = heap_calls - calls;
   counts.heap_bytes = heap_bytes - bytes;
   counts.system_allocations = cs::memory::stats().system_allocations - system;

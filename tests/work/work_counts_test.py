@@ -2,9 +2,8 @@
 """Holds what work costs to the figures in bounds.json: work_counts_test.py PROGRAM --built-with TEXT [--record]
 
 PROGRAM is tests/work/work_counts.cpp, which says what it counts. Instructions are counted by valgrind, where it is
-found: those of twice as many steps less those of the steps, so that start and warm-up cancel. They depend on compiler
-and options, so they are held to their bounds only where TEXT is what it was when they were recorded; the others are
-held to theirs everywhere. A figure may be a tenth above what is recorded; one that is a fifth below is reported, to be
+found, and only within the steps, not before and behind them. They depend on compiler and options, so they are held to
+their bounds only where TEXT is what it was when they were recorded; the others are held to theirs everywhere. A figure may be a tenth above what is recorded; one that is a fifth below is reported, to be
 recorded anew. The library's allocator must not ask the system for anything. --record writes this machine's figures to
 bounds.json instead. Prints a line for each figure that is off, and the number of figures checked.
 
@@ -49,7 +48,7 @@ ABOVE, BELOW = 1.1, 0.8  # of what is recorded: a fault, a hint
 # The same kernels on all machines: valgrind knows AVX2 and no AVX-512.
 ENVIRONMENT = {**os.environ, "CAPSTAN_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "CAPSTAN_SIMD": "avx2",
                "OPENBLAS_CORETYPE": "Haswell"}
-VALGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+VALGRIND = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*measured_steps*"]
 
 
 def run(command):
@@ -69,9 +68,8 @@ def counts(program, row):
 
 def instructions(program, row):
     """Of one step."""
-    def collected(steps):
-        return int(re.search(r"Collected *: *(\d+)", run([*VALGRIND, program, row, str(steps)]).stderr)[1])
-    return round((collected(2 * ROWS[row]) - collected(ROWS[row])) / ROWS[row])
+    said = run([*VALGRIND, program, row, str(ROWS[row])]).stderr
+    return round(int(re.search(r"Collected *: *(\d+)", said)[1]) / ROWS[row])
 
 
 def why_no_instructions(built_with, recorded_with):
