@@ -7,7 +7,6 @@
 
 #include "autograd/overlap.hpp"
 #include "autograd/places.hpp"
-#include "lib/core/allocator.hpp"
 #include "lib/core/device_runtime.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/core/recording.hpp"
@@ -263,7 +262,7 @@ Parameter::Parameter(const Parameter& other) : Tensor() {
 Parameter& Parameter::operator=(const Parameter& other) {
   if (this == &other) return *this;
   if (!defined() || !other.defined()) return *this = Parameter(other);
-  assign_elements("Parameter::operator=", "parameter", *this, other, core::calling_place());
+  assign_elements("Parameter::operator=", "parameter", *this, other, Where::current());
   return *this;
 }
 
@@ -289,7 +288,7 @@ Buffer::Buffer(const Buffer& other) : Tensor() {
 Buffer& Buffer::operator=(const Buffer& other) {
   if (this == &other) return *this;
   if (!defined() || !other.defined()) return *this = Buffer(other);
-  assign_elements("Buffer::operator=", "buffer", *this, other, core::calling_place());
+  assign_elements("Buffer::operator=", "buffer", *this, other, Where::current());
   return *this;
 }
 

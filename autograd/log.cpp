@@ -232,6 +232,15 @@ void Log::fill_in(const Entry& entry, std::span<const Tensor* const> inputs, con
   std::copy(shape.begin(), shape.end(), entry.sizes());
 }
 
+/// Nothing was saved for the gradient of an input that none of the entry's tapes follows. That they follow it later on has
+/// nothing to do with this use of it.
+void Log::forget_unfollowed(const Entry& entry) const noexcept {
+  for (std::uint32_t i = 0; i < entry.inputs; ++i) {
+    std::uint32_t& slot = entry.input_slots()[i];
+    if (slot != kNoSlot && ((slots[slot].tapes | slots[slot].severed) & entry.tapes) == 0) slot = kNoSlot;
+  }
+}
+
 void Log::append(const Record& record) {
   if (attention_.load(std::memory_order_relaxed)) attend(record.inputs);
   const Bits bits = bits_of(record.inputs, recording);
@@ -259,6 +268,7 @@ void Log::append(const Record& record) {
                     first.dtype,
                     false};
   fill_in(entry, record.inputs, first.shape);
+  forget_unfollowed(entry);
   for (Tensor* output : record.outputs)
     output->impl()->serial.store(add_slot(bits, nullptr), std::memory_order_relaxed);
   for (std::size_t i = 0; i < record.saved.size(); ++i) {

@@ -156,6 +156,7 @@ class Log {
   };
   Room make_room(std::span<const Tensor* const> inputs, std::size_t outputs, std::size_t payload_bytes, Where where);
   void fill_in(const Entry& entry, std::span<const Tensor* const> inputs, const Shape& shape) const noexcept;
+  void forget_unfollowed(const Entry& entry) const noexcept;
   std::uint64_t add_slot(Bits bits, TensorImpl* leaf);
   /// Left behind by a break or by tapes that are gone: its tensor may get another.
   bool is_loose(std::uint32_t slot) const noexcept { return slots[slot].tapes == 0 && slots[slot].leaf == nullptr; }

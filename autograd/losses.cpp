@@ -140,13 +140,15 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, const S
   constexpr const char* op = "sigmoid_cross_entropy";
   require_alike(op, "logits are", logits, "labels", labels, where);
   const Rollback rollback;
-  Tensor losses = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, logits, labels, 0, where);
+  Tensor losses;
   if (options.pos_weight.defined()) {  // two sums of one sign: nothing cancels
-    autograd::require_weight(op, "pos_weight", *losses.impl(), options.pos_weight, where);
-    const Tensor weighted = mul(labels, options.pos_weight.to(losses.dtype(where), where), where);
+    autograd::require_weight(op, "pos_weight", *logits.impl(), options.pos_weight, where);
+    const Tensor weighted = mul(labels, options.pos_weight.to(labels.dtype(where), where), where);
     const Tensor of_ones = mul(weighted, log_sigmoid(logits, where), where);
     const Tensor of_zeros = mul(add(neg(labels, where), 1.0, where), log_sigmoid(neg(logits, where), where), where);
     losses = neg(add(of_ones, of_zeros, where), where);
+  } else {
+    losses = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, logits, labels, 0, where);
   }
   return reduced(op, losses, options.weight, options.reduction, where);
 }

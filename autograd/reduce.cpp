@@ -2,8 +2,10 @@
 
 #include <capstan/create.hpp>
 
+#include "autograd/debug_values.hpp"
 #include "autograd/places.hpp"
 #include "autograd/reducing.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan {
 
@@ -84,12 +86,20 @@ void prod_replay(Replay& r) {
   r.give(0, permute(reshape(result, turned, where), std::span<const int>(back, rank), where));
 }
 
+/// Whether some result may be NaN: false only if that is known without waiting, and will stay so.
+bool may_be_nan(const Tensor& y, Where where) {
+  if (!is_floating(y.dtype())) return false;
+  const bool known = core::recording() == nullptr && autograd::host_looks(*y.impl());
+  return !known || autograd::has_bad(y, autograd::Bad::nan, where);
+}
+
 void extreme_replay(Replay& r) {
   const Where where = r.where();
   const auto reduced = r.attributes<Reduced>();
   const Tensor &x = r.saved(0), y = autograd::stretch(r.saved(1), reduced.full, reduced.mask, where);
   const DType wide = computing_type(x.dtype());  // of which float16 counts no more than 65,504
-  const Tensor best = cast(autograd::hits(x, y, where), wide, where);
+  const Tensor best =
+      cast(may_be_nan(r.saved(1), where) ? autograd::hits(x, y, where) : equal(x, y, where), wide, where);
   const Tensor count = autograd::sum_to(
       best,
       [&] {

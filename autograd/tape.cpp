@@ -202,8 +202,7 @@ std::int64_t GradientTape::size(Where where) const {
 
 std::int64_t GradientTape::bytes_kept(Where where) const {
   std::int64_t bytes = 0;
-  for_entries("GradientTape::bytes_kept", state_, where,
-              [&](const Entry& entry) { bytes += bytes_kept_by(entry); });
+  for_entries("GradientTape::bytes_kept", state_, where, [&](const Entry& entry) { bytes += bytes_kept_by(entry); });
   return bytes;
 }
 
@@ -238,7 +237,7 @@ bool GradientTape::recording() const noexcept {
 }
 
 std::ostream& operator<<(std::ostream& out, const GradientTape& tape) {
-  for_entries("operator<<", tape.state_, core::calling_place(), [&](const Entry& entry) {
+  for_entries("operator<<", tape.state_, Where::current(), [&](const Entry& entry) {
     const Shape shape(std::span<const std::int64_t>(entry.sizes(), entry.rank));
     out << base::join(entry.op, "  ", shape, "  keeps ", bytes_kept_by(entry), " bytes  ", base::to_string(entry.where),
                       "\n");

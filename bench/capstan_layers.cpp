@@ -76,7 +76,7 @@ void normalization_rows() {
       },
       layer_norm);
   layer_rows(
-      "layer_norm_images", kImages,
+      "layer_norm_images", kImageBatches,
       [](const Sizes& sizes) {
         return Shapes{{sizes.batch, 64, 56, 56}, {56}, {56}};
       },
@@ -89,7 +89,7 @@ void normalization_rows() {
       },
       batch_norm);
   layer_rows(
-      "batch_norm_images", kImages,
+      "batch_norm_images", kImageBatches,
       [](const Sizes& sizes) {
         return Shapes{{sizes.batch, 64, 56, 56}, {64}, {64}};
       },
@@ -102,7 +102,7 @@ void normalization_rows() {
       },
       softmax);
   layer_rows(
-      "softmax_images", kImages,
+      "softmax_images", kImageBatches,
       [](const Sizes& sizes) {
         return Shapes{{sizes.batch, 64, 56, 56}};
       },

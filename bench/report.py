@@ -86,7 +86,7 @@ def print_sizes(rows, verbose):
 
 def growth_cell(row, size, base=None):
     if row is None:
-        return " " * 63
+        return " " * 64
     ratio = row.ratio(row.best())
     mark = "*" if row.leading_frameworks() else " "
     work = work_factor(row.name) if base else None

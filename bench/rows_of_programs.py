@@ -269,12 +269,11 @@ def lowest_peaks(row, measure, commands, hellos):
     return min(whole, default=None), min(own, default=None)
 
 
-def without_twins(rows):
+def names_without_twins(names):
     """One of the rows that differ by their threads alone: the plain one, else that of two threads."""
-    names = {row.name for row in rows}
-    return [row for row in rows
-            if threads_of(row.name) is None
-            or threads_of(row.name) == 2 and row.name.removesuffix("_t2") not in names]
+    known = set(names)
+    return [name for name in dict.fromkeys(names)
+            if threads_of(name) is None or threads_of(name) == 2 and name.removesuffix("_t2") not in known]
 
 
 def measure_peaks(rows, programs, ours, peers, clock):
@@ -285,7 +284,8 @@ def measure_peaks(rows, programs, ours, peers, clock):
     measure = programs["measure"]
     commands = {peer.name: peer.command for peer in peers}
     hello, hellos = peak_mb(measure, [programs["hello"]], {}), dict(hello_peaks(measure, peers))
-    rows = without_twins(rows)
+    alone = set(names_without_twins([row.name for row in rows]))
+    rows = [row for row in rows if row.name in alone]
     clock.say(f"peak memory of {len(rows)} rows")
     for row in rows:
         peak = row_peak_mb(measure, ours, row.name, {})

@@ -27,11 +27,11 @@ from pathlib import Path
 
 from clock import Clock
 import targets
-from measured import growth_of, row_of, threads_of
+from measured import growth_of, row_of
 from peers import Failed, found_peers, list_benchmarks
 from report import print_comparison, print_growth, print_names, print_sizes, print_summary, print_table
 from rows_of_processes import process_rows, wanted_stages
-from rows_of_programs import Timing, against_loops, measure_peaks
+from rows_of_programs import Timing, against_loops, measure_peaks, names_without_twins
 from verdicts import check_rows, holds, unclear_rows, verdict
 
 GROWTH_ROUNDS = 2
@@ -106,8 +106,8 @@ class Run:
         for names, _, seconds in wanted_stages(options):
             self.clock.plan("processes", names[0], 1, seconds)
         if options.memory:
-            plain = [name for name in self.ours if threads_of(name) is None]
-            self.clock.plan("peaks", "all", len(plain) + len(self.ours_growth), 5)
+            alone = names_without_twins([row_of(name) for name in [*self.ours, *self.ours_growth]])
+            self.clock.plan("peaks", "all", len(alone), 5)
 
     def measure(self):
         options = self.options
@@ -123,7 +123,8 @@ class Run:
         for row in process_rows(self.build, self.programs, self.peers, options, self.clock):
             self.other_rows.append(row)
         if options.memory:
-            for name, peaks in measure_peaks([*self.main.rows(), *self.growth.rows()], self.programs, self.command, self.peers, self.clock):
+            rows = [*self.main.rows(), *self.growth.rows()]
+            for name, peaks in measure_peaks(rows, self.programs, self.command, self.peers, self.clock):
                 self.peaks[name] = peaks
 
     def growth_rows(self):

@@ -17,6 +17,7 @@ namespace capstan::io {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 16;
+constexpr std::size_t kBeginning = 64;         // that shows what a file is
 constexpr std::size_t kMaxPiece = 1 << 30;     // zlib counts in 32 bits
 constexpr std::int64_t kMostByDeflate = 1032;  // bytes from one byte: 258 from two bits, and four times that
 constexpr std::int64_t kInsideZlib = 64;       // bytes that zlib may have taken and not unpacked yet; far fewer in fact
@@ -47,6 +48,7 @@ ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzi
   if (!file_) fail("cannot be opened: ", system_reason(errno), "; it must exist and be readable.");
   measure();
   if (!fill(2) || gzip == Gzip::off || !gzip_starts()) return;
+  if (is_plain != nullptr) fill(kBeginning);
   if (is_plain != nullptr && is_plain(std::span<const unsigned char>(buffer_.data(), end_))) return;
   inflater_ = std::make_unique<Inflater>();
   if (!inflater_->ready) fail_for_memory();
@@ -138,7 +140,11 @@ std::size_t ByteReader::read_gzip(unsigned char* to, std::size_t count) {
     ahead_.reset();
   }
   try {
-    while (left > 0 && !gzip_ended_ && (left == count || begin_ < end_)) inflate_piece(to, left);
+    while (left > 0 && (left == count || begin_ < end_)) {
+      if (member_ended_) start_next_member();
+      if (gzip_ended_) break;
+      inflate_piece(to, left);
+    }
   } catch (const IoError&) {
     if (left == count) throw;
     damage_ = std::current_exception();
@@ -161,7 +167,7 @@ void ByteReader::inflate_piece(unsigned char*& to, std::size_t& left) {
   const std::size_t made = room - stream.avail_out;
   to += made;
   left -= made;
-  if (result == Z_STREAM_END) start_next_member();
+  if (result == Z_STREAM_END) member_ended_ = true;  // a pipe is not waited for before what it gave is handed out
   else if (result == Z_MEM_ERROR) fail_for_memory();
   else if (result != Z_OK)
     fail("the gzip stream is damaged (", stream.msg != nullptr ? stream.msg : "no reason given", ") at offset ",
@@ -177,6 +183,7 @@ void ByteReader::start_next_member() {
   if (!fill(2) || !gzip_starts())
     fail("other bytes follow the gzip stream at offset ", file_offset(), "; the file must end there.");
   inflateReset(&inflater_->stream);
+  member_ended_ = false;
 }
 
 void ByteReader::fail_for_memory() const {
@@ -239,7 +246,7 @@ void ByteReader::jump(std::int64_t offset) {
 void ByteReader::restart() {
   jump(0);
   if (inflater_) inflateReset(&inflater_->stream);
-  gzip_ended_ = false;
+  gzip_ended_ = member_ended_ = false;
   damage_ = nullptr;
   ahead_.reset();
   position_ = 0;

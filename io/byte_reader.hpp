@@ -90,7 +90,7 @@ class ByteReader final : public ByteSource {
   std::int64_t file_size_ = -1;  // -1: nobody knows it
   bool regular_ = false;         // can go back
   bool file_ended_ = false;      // nothing follows what is in the buffer
-  bool gzip_ended_ = false;
+  bool gzip_ended_ = false, member_ended_ = false;
   std::exception_ptr damage_;  // of gzip, for the next call: something before it could be handed out
   std::optional<unsigned char> ahead_;  // a byte of gzip that at_end() has unpacked
   std::unique_ptr<std::FILE, Closer> file_;

@@ -28,6 +28,7 @@ DType state_type(const Tensor& parameter, Where where) {
 Tensor started(const Tensor& parameter, const detail::StepPlan& plan, int state, Where where) {
   const TensorOptions type{state_type(parameter, where), parameter.device(where)};
   if (state > 0 || !plan.starts_as_parameter) return full(parameter.shape(where), plan.starts[state], type, where);
+  const NoGrad off;
   const Tensor values = parameter.to(type.dtype, where);
   return values.shares_storage(parameter) ? values.copy(where) : values;
 }

@@ -2,6 +2,7 @@
 #include <capstan/nn/outline.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <unordered_map>
 
@@ -138,7 +139,8 @@ std::int64_t Outline::parameter_count() const {
 void Outline::set_training(bool training, Where where) const {
   const auto can_be_told = [this](const Part& part) {  // perhaps another way leads there
     return std::any_of(parts.begin(), parts.end(), [&](const Part& other) {
-      return other.object == part.object && other.type->set_training != nullptr;
+      return other.object == part.object && other.type->set_training != nullptr &&
+             std::strcmp(other.type->text, part.type->text) == 0;
     });
   };
   for (const Part& part : parts)

@@ -31,7 +31,7 @@ namespace {
 constexpr std::int64_t kBatch = 100, kTestBatch = 1000, kTestEvery = 100;
 
 struct Options : sample::Flags {
-  std::string folder, weights = "mnist_weights.png";
+  std::string folder, weights;
   std::int64_t steps = 1000;
   double learning_rate = 0.5;
 };
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       argc, argv, "Tells handwritten digits apart by softmax regression.", options,
       [&](sample::CommandLine& line) {
         line.add_picture("mnist_softmax.svg");
-        line.add("--weights", options.weights, "PNG file for the weights as pictures");
+        line.add_picture("--weights", options.weights, "mnist_weights.png", "where the weights as pictures go");
         line.add("--data", options.folder, "folder of the four MNIST files");
         line.add("--steps", options.steps, "of 100 images", 1);
         line.add("--learning-rate", options.learning_rate, "of gradient descent");

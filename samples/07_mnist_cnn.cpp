@@ -49,7 +49,7 @@ namespace {
 constexpr std::int64_t kBatch = 50, kTestBatch = 500, kTestEvery = 1000;
 
 struct Options : sample::Flags {
-  std::string folder, wrong = "mnist_cnn_wrong.png";
+  std::string folder, wrong;
   std::int64_t steps = 20000;
   double learning_rate = 1e-4;
 };
@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
       argc, argv, "Tells handwritten digits apart by a network of two convolutions.", options,
       [&](sample::CommandLine& line) {
         line.add_picture("mnist_cnn.svg");
-        line.add("--wrong", options.wrong, "PNG file for the digits that it gets wrong");
+        line.add_picture("--wrong", options.wrong, "mnist_cnn_wrong.png", "where the digits go that it gets wrong");
         line.add("--data", options.folder, "folder of the four MNIST files");
         line.add("--steps", options.steps, "of 50 images", 1);
         line.add("--learning-rate", options.learning_rate, "of Adam");

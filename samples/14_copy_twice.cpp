@@ -65,7 +65,7 @@ namespace {
 struct Options : sample::Flags {
   std::int64_t steps = 1500, shortest = 10, longest = 18;
   double learning_rate = 5e-3;
-  std::string alignment = "copy_twice_alignment.svg";
+  std::string alignment;
 };
 
 /// Sequences to translate, of the lengths that the options say.
@@ -231,7 +231,7 @@ int main(int argc, char** argv) {
       argc, argv, "Deletes odd numbers and says the rest twice, with attention and without.", options,
       [&](sample::CommandLine& line) {
         line.add_picture("copy_twice.svg");
-        line.add("--alignment", options.alignment, "where the picture of the weights goes");
+        line.add_picture("--alignment", options.alignment, "copy_twice_alignment.svg", "where the weights go");
         line.add("--steps", options.steps, "training steps of each model", 1);
         line.add("--learning-rate", options.learning_rate, "at the start; it falls to 0");
       },

@@ -36,9 +36,14 @@ void CommandLine::add(const char* name, std::string& to, const char* what, const
 }
 
 void CommandLine::add_picture(const char* file) {
-  flags_.picture = file;
+  add_picture("--picture", flags_.picture, file, "where the picture goes; none if empty");
+}
+
+void CommandLine::add_picture(const char* name, std::string& to, const char* file, const char* what) {
+  to = file;
+  pictures_.push_back(&to);
   const std::string ending = std::filesystem::path(file).extension();
-  app_.add_option("--picture", flags_.picture, "where the picture goes; none if empty")
+  app_.add_option(name, to, what)
       ->capture_default_str()
       ->check(
           [ending](const std::string& path) {
@@ -56,7 +61,7 @@ void require_place(const std::string& picture) {
   const std::filesystem::path folder = std::filesystem::path(picture).parent_path();
   if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0) return;
   throw std::runtime_error("the picture " + picture + " cannot be written: " + std::strerror(errno) +
-                           "; name another place by --picture, or none: --picture ''");
+                           "; name another place, or none, as in --picture ''");
 }
 
 }  // namespace
@@ -74,7 +79,7 @@ int run(int argc, char** argv, const char* what, Flags& flags, const std::functi
   try {
     if (flags.threads > 0) capstan::set_threads(flags.threads);
     capstan::seed(flags.seed);
-    require_place(flags.picture);
+    for (const std::string* picture : line.pictures()) require_place(*picture);
     return body();
   } catch (const NoData& missing) {
     std::fprintf(stderr, "skipped: %s\n", missing.what());

@@ -130,10 +130,14 @@ class CommandLine {
   void add(const char* name, std::string& to, const char* what, const std::vector<std::string>& choices = {});
   /// --picture, for samples that draw one.
   void add_picture(const char* file);
+  /// Another one, into `to`: its ending and its folder are looked at before anything is computed.
+  void add_picture(const char* name, std::string& to, const char* file, const char* what);
+  const std::vector<const std::string*>& pictures() const { return pictures_; }
 
  private:
   CLI::App& app_;
   Flags& flags_;
+  std::vector<const std::string*> pictures_;
 };
 
 /// Reads the command line into `flags`, seeds the library and calls `body`, which returns the exit code.

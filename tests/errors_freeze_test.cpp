@@ -43,6 +43,7 @@ struct Counted {
   Tensor h;
   std::string names;
   std::int64_t count = 0;
+  double best = kNaN;
 };
 struct Many {
   std::vector<Tensor> h;
@@ -238,7 +239,7 @@ TEST_CASE("numbers that a state holds beside tensors must stay as they are", "[e
       {__LINE__, message_of<Error>, [&] { freeze(counting, {{1, 2}}); }, refused},
       {__LINE__, message_of<Error>, [&] { freeze(naming, {{1, 2}}); }, refused},
   }, file);
-  const auto keeping = odd_cell<Counted>([](const Counted& s) { return Counted{s.h * 2, s.names, s.count}; });
+  const auto keeping = odd_cell<Counted>([](const Counted& s) { return Counted{s.h * 2, s.names, s.count, s.best}; });
   CHECK_NOTHROW(freeze(keeping, {{1, 2}}));
   check_that_all_works();
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 
 using namespace capstan;
 using namespace tests;
@@ -53,9 +54,12 @@ static_assert(hidden<Block>() && hidden<std::vector<Block>>() && hidden<std::arr
 static_assert(hidden<std::map<std::string, Block>>() && hidden<std::vector<std::optional<Block>>>());
 static_assert(hidden<std::vector<std::unique_ptr<Block>>>() && hidden<std::vector<std::vector<Block>>>());
 static_assert(hidden<Decoder>() && hidden<std::vector<Decoder>>() && hidden<Cell>() && hidden<std::vector<Cell>>());
-static_assert(!hidden<Two>() && !hidden<std::vector<Two>>() && !hidden<nn::Linear>() && !hidden<std::vector<nn::Lstm>>());
+static_assert(!hidden<Two>() && !hidden<std::vector<Two>>());
+static_assert(!hidden<nn::Linear>() && !hidden<std::vector<nn::Lstm>>());
 static_assert(!hidden<Number>() && !hidden<std::vector<Number>>() && !hidden<std::vector<double>>());
 static_assert(!hidden<std::vector<std::function<Tensor(const Tensor&)>>>() && !hidden<std::vector<Block*>>());
+static_assert(!hidden<std::vector<Callback<Tensor(const Tensor&)>>>() && !hidden<std::span<Block>>());
+static_assert(!hidden<std::function<Tensor(const Tensor&, const Tensor&)>>());
 
 /// A state with an entry in place of the one that has its name, or behind the others.
 State with(State state, const NamedTensor& entry) {
@@ -148,12 +152,18 @@ TEST_CASE("a part that is held as const cannot be told of training", "[errors][n
     nn::Dropout free{{.keep = 0.5}};
     const nn::Dropout held{{.keep = 0.5}};
   } net;
+  struct Outer {  // at whose place the held one is
+    const nn::Dropout held{{.keep = 0.5}};
+    nn::Linear layer{2, 2};
+    void set_training(bool) {}
+  } outer;
   struct Plain {
     nn::Linear layer{2, 3};
   };
   const nn::Dropout dropout({.keep = 0.5});
   check_errors({
       {__LINE__, message_of<Error>, [&] { nn::set_training(net, false); }, "set_training: held is held as const; it cannot be changed."},
+      {__LINE__, message_of<Error>, [&] { nn::set_training(outer, false); }, "set_training: held is held as const; it cannot be changed."},
       {__LINE__, message_of<Error>, [&] { nn::set_training(dropout, false); }, "set_training: the model is held as const; it cannot be changed."},
   }, file);
   CHECK_FALSE(array_equal(net.free(ones({1000})), ones({1000})));  // nothing was changed

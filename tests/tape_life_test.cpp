@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -402,9 +403,8 @@ TEST_CASE("a product keeps an operand only for the gradient of the other", "[tap
     return tape.bytes_kept();
   };
   const std::int64_t of_x = 40 * 30 * 4, of_w = 30 * 20 * 4;
-  for (const auto& product :
-       std::vector<std::function<Tensor()>>{[&] { return matmul(x, w); }, [&] { return linear(x, w, b); },
-                                            [&] { return addmm(c, x, w); }}) {
+  for (const auto& product : std::vector<std::function<Tensor()>>{
+           [&] { return matmul(x, w); }, [&] { return linear(x, w, b); }, [&] { return addmm(c, x, w); }}) {
     CHECK(kept(x, product) == of_w);
     CHECK(kept(w, product) == of_x);
   }
@@ -416,6 +416,33 @@ TEST_CASE("a product keeps an operand only for the gradient of the other", "[tap
   const Tensor first = tape.gradient(target, w);
   w.assign(stop_gradient(w * 2));  // no gradient needs what it was
   CHECK(same(tape.gradient(target, w), first));
+}
+
+TEST_CASE("an operand that is followed after it was used has nothing to do with that use", "[tape][linalg]") {
+  const Tensor x = random_in(-1, 1, {1, 2, 5, 5}, DType::float32, 1),
+               k = random_in(-1, 1, {3, 2, 3, 3}, DType::float32, 2);
+  const Tensor a = random_in(-1, 1, {4, 4}, DType::float32, 3), b = random_in(-1, 1, {4, 4}, DType::float32, 4);
+  for (const bool paused : {false, true}) {
+    const auto use = [&] { return sum(conv2d(x, k, {})) + sum(matmul(a, b)) + sum(a * b) + sum(linear(a, b, b[0])); };
+    GradientTape outer({.persistent = true});
+    std::optional<GradientTape> other(std::in_place);
+    outer.watch({x, a});
+    other->watch({k, b});
+    const Tensor held = k * 2 + 1, too = b * 2;  // entries that keep the slots of k and b
+    Tensor y;
+    if (paused) {
+      const auto pause = other->stop_recording();
+      y = use();
+    } else {
+      other.reset();
+      y = use();
+    }
+    outer.watch({k, b});
+    CHECK_FALSE(outer.gradient(y, k).defined());
+    CHECK_FALSE(outer.gradient(y, b).defined());
+    CHECK(outer.gradient(y, a).defined());
+    CHECK(outer.gradient(y, x).defined());
+  }
 }
 
 TEST_CASE("a tape whose replay throws gives its memory back all the same", "[tape][errors]") {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -309,6 +310,34 @@ TEST_CASE("a line is there when the pipe has given it, whatever may follow", "[i
   writer.join();
   CHECK(lines == Lines{"one", "two", "three"});
   CHECK(taken < std::chrono::seconds(15));  // nobody waited for the other in vain
+}
+
+TEST_CASE("a stream of gzip that ended in a pipe is handed out before the next", "[io][text_file][host]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("pipe.gz");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  std::promise<void> first_came;
+  std::future<void> came = first_came.get_future();
+  bool in_time = false;
+  std::thread writer([&] {
+    std::ofstream file(path, std::ios::binary);
+    const auto send = [&](const char* text) {
+      const Bytes packed = gzip(bytes_of(text));
+      file.write(reinterpret_cast<const char*>(packed.data()), static_cast<std::streamsize>(packed.size()));
+      file.flush();
+    };
+    send("one\n");
+    in_time = came.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    send("two\n");
+  });
+  cs::io::LineReader reader(path);
+  std::string line;
+  CHECK(reader.next(line));
+  CHECK(line == "one");
+  first_came.set_value();
+  CHECK(rest_of(reader) == Lines{"two"});
+  writer.join();
+  CHECK(in_time);
 }
 
 TEST_CASE("lines before the damage of a gzip file come first", "[io][text_file][errors][host]") {

@@ -18,6 +18,7 @@ class Callback;
 template <class R, class... Args>
 class Callback<R(Args...)> {
  public:
+  using result_type = R;
   constexpr Callback() noexcept = default;  // an empty one may be part of a constant expression
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, Callback> && std::is_invocable_r_v<R, std::decay_t<F>&, Args...>)

@@ -169,10 +169,11 @@ auto recompute(F&& function, const Tensor& input, Where where = Where::current()
 // The next three differentiate a function by themselves, with no tape around them, also while a NoGrad is on. Tapes
 // that record see all of it, so that the results can be differentiated further. Inputs must be floating (DTypeError);
 // vectors have the shapes and types of what they stand beside (ShapeError, DTypeError), and an undefined one stands for
-// zeros. A tensor that is given several times is several inputs. An input that the function
-// also reaches by its own handle, as a model does its Parameters, is that input wherever it is used; `stop_gradient(x)`
-// is a constant. Other tensors that the function captures, Parameters too, are constants. Results that do not depend on the inputs have derivatives of zeros; those that are not floating
-// have undefined ones. If it throws, tapes are as they were. Defined in autograd/jacobian_products.cpp.
+// zeros. A tensor that is given several times is several inputs. An input that the function also reaches by its own
+// handle, as a model does its Parameters, is that input wherever it is used; `stop_gradient(x)` is a constant. Other
+// tensors that the function captures, Parameters too, are constants. Results that do not depend on the inputs have
+// derivatives of zeros; those that are not floating have undefined ones. If it throws, tapes are as they were. Defined in
+// autograd/jacobian_products.cpp.
 
 /// The derivative of `function` at the inputs along the tangents: J v, forward mode.
 ///

@@ -114,10 +114,15 @@ constexpr bool can_be_compared() {
   if constexpr (std::is_scalar_v<T>) return true;
   else if constexpr (requires(const T& x) {
                        typename T::value_type;
-                       x == x;
+                       requires std::is_same_v<decltype(x == x), bool>;
                      })
     return std::is_scalar_v<typename T::value_type>;
   else return false;
+}
+template <class T>
+bool is_same(const T& a, const T& b) {
+  if constexpr (std::is_floating_point_v<T>) return a == b || (a != a && b != b);  // NaN is NaN
+  else return a == b;
 }
 
 /// Calls `use(field)` for what a state holds beside tensors, if it can be compared.
@@ -142,7 +147,7 @@ bool keeps_numbers(const State& before, const State& after) {
   bool same = true;
   for_each_number(after, [&]<class T>(const T& field) {
     same = same && next < fields.size() && fields[next].first == &kTypeMark<T> &&
-           *static_cast<const T*>(fields[next].second) == field;
+           is_same(*static_cast<const T*>(fields[next].second), field);
     ++next;
   });
   return same && next == fields.size();
@@ -205,9 +210,9 @@ concept StepsFromState = !std::is_invocable_v<Net&, const Tensor&> && requires(N
 /// What cannot be repeated is an Error that names the line: reading a value that depends on the inputs or on a state
 /// (item, at, to_vector, printing), writing elements on the host (mutable_span), operations whose results have no fixed
 /// shape (nonzero, unique, masks as indices), random numbers (dropout in training), LAPACK's decompositions, optimizers,
-/// gradients of whole layers, other devices, numbers of a cell's state that a step changes, and keeping a tensor that depends on the inputs, be it a result: a run would
-/// not change it. The network must compute on the thread that freezes it. While it is frozen, everything between inputs
-/// and results is held at once.
+/// gradients of whole layers, other devices, numbers of a cell's state that a step changes, and keeping a tensor that
+/// depends on the inputs, be it a result: a run would not change it. The network must compute on the thread that freezes
+/// it. While it is frozen, everything between inputs and results is held at once.
 /// Throws    Error, as said; ShapeError if the network takes another number of inputs; whatever the network throws
 template <class Net>
 Plan freeze(Net&& net, const std::vector<PlanInput>& inputs, Where where = Where::current()) {

@@ -64,8 +64,8 @@ class JobQueue {
 /// Whether a `RealTimeScope` lives in this thread.
 bool in_real_time() noexcept;
 
-/// Whether that scope is a rehearsal: kernels that choose a way by what the values are go all of them, so that they find
-/// the memory for each later on.
+/// Whether that scope is a rehearsal: kernels that choose a way by what the values are go all of them, so that later on
+/// they find the memory for each.
 bool rehearses() noexcept;
 
 /// While one lives, loops of this thread run inline, and kernels keep away from what locks or allocates.

@@ -227,14 +227,27 @@ inline constexpr bool kTakesPart = [] {
   else return std::is_class_v<T> && std::is_aggregate_v<T>;
 }();
 
-/// Whether it is called as layers, decoders and cells are: with one to four tensors, or a tensor and its state.
+/// std::function or Callback: what it holds may be a function and no more.
+template <class T>
+concept IsFunction = requires(T& f) {
+  typename T::result_type;
+  static_cast<bool>(f);
+};
+template <class T>
+concept HasState = requires {
+  typename T::State;
+};
+template <class T>
+concept IsCell = HasState<T> && std::is_invocable_v<T&, const Tensor&, const typename T::State&>;
+
+/// Whether it is called as layers, cells and decoders are: with one to four tensors, or a tensor and its state.
 template <class T>
 inline constexpr bool kIsCalledAsModel = [] {
   using X = const Tensor&;
-  if constexpr (requires(T & cell, X x, const typename T::State& state) { cell(x, state); }) return true;
-  else
-    return std::is_invocable_v<T&, X> || std::is_invocable_v<T&, X, X> || std::is_invocable_v<T&, X, X, X> ||
-           std::is_invocable_v<T&, X, X, X, X>;
+  if constexpr (std::is_invocable_v<T&, X>) return true;
+  else if constexpr (IsFunction<T>) return false;
+  else if constexpr (IsCell<T>) return true;
+  else return std::is_invocable_v<T&, X, X> || std::is_invocable_v<T&, X, X, X> || std::is_invocable_v<T&, X, X, X, X>;
 }();
 
 /// Whether a type surely has parameters, or is meant to.
@@ -248,11 +261,10 @@ inline constexpr bool kIsSurelyModel = [] {
   } else return std::is_class_v<T> && !std::is_empty_v<T> && kIsCalledAsModel<T>;
 }();
 
-/// std::function, of which a list may well be one of functions.
+/// std::span, which owns nothing.
 template <class T>
-concept IsFunction = requires(T& f) {
-  typename T::result_type;
-  static_cast<bool>(f);
+concept IsSpan = requires {
+  T::extent;
 };
 
 /// Whether a field of this type looks like a model whose parameters nobody would find.
@@ -263,7 +275,7 @@ inline constexpr bool kHidesModel = [] {
   else if constexpr (IsOrderedMap<T>)
     return !IsFunction<typename T::mapped_type> && kHidesModel<typename T::mapped_type>;
   else if constexpr (IsSequence<T>)
-    return !IsFunction<typename T::value_type> && kHidesModel<std::remove_cv_t<typename T::value_type>>;
+    return !IsSpan<T> && !IsFunction<typename T::value_type> && kHidesModel<std::remove_cv_t<typename T::value_type>>;
   else return kIsSurelyModel<T>;
 }();
 

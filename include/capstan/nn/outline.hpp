@@ -120,9 +120,9 @@ void explore(T& object, Explorer& explorer) {
     for_each_field(object, [&](std::string_view field, auto& value) {
       using Value = std::remove_cvref_t<decltype(value)>;
       static_assert(!kHidesModel<Value>,
-                    "capstan: the parameters of this field would not be found: it can be called with a tensor and is "
-                    "no plain struct (list its fields with CAPSTAN_FIELDS), or it is a map without an order (take "
-                    "std::map)");
+                    "capstan: the parameters of this field would not be found: it can be called with tensors and is "
+                    "no plain struct (list its fields with CAPSTAN_FIELDS, or those of the struct around it without "
+                    "this one), or it is a map without an order (take std::map)");
       if constexpr (kTakesPart<Value>) {
         const std::size_t length = explorer.push(field);
         explore(value, explorer);
