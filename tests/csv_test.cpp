@@ -303,6 +303,11 @@ TEST_CASE("lines may end with \\r\\n, many at a time, and a lone \\r ends one, t
     CHECK(same(table.matrix({"n", "x"}), expected.matrix({"n", "x"})));
     CHECK((table.text("t") == expected.text("t")));
   }
+  std::string texts = "t\nx\n";
+  for (int i = 0; i < 100000; ++i) texts += i % 1000 == 999 ? "ab\rcd\n" : "abcd\n";
+  const CsvTable table = io::read_csv(folder.write("texts.csv", bytes_of(texts)));
+  CHECK(table.rows() == 100101);
+  CHECK(table.text("t")[1000] == "ab");
 }
 
 TEST_CASE("a pipe is read once, and cannot be where texts must be read again", "[io][csv][host]") {
