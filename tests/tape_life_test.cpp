@@ -409,6 +409,10 @@ TEST_CASE("a product keeps an operand only for the gradient of the other", "[tap
     CHECK(kept(w, product) == of_x);
   }
   CHECK(kept(b, [&] { return linear(x, w, b); }) == 0);
+  const Tensor image = random_in(-1, 1, {2, 3, 8, 8}, DType::float32, 5);
+  const Tensor kernel = random_in(-1, 1, {4, 3, 3, 3}, DType::float32, 6);
+  CHECK(kept(image, [&] { return conv2d(image, kernel, {}); }) == 4 * 3 * 3 * 3 * 4);
+  CHECK(kept(kernel, [&] { return conv2d(image, kernel, {}); }) == 2 * 3 * 8 * 8 * 4);
   CHECK(kept(x, [&] { return matmul(stack({x, x}), w); }) == of_w);
   GradientTape tape({.persistent = true});
   tape.watch(w);
