@@ -232,8 +232,8 @@ void Log::fill_in(const Entry& entry, std::span<const Tensor* const> inputs, con
   std::copy(shape.begin(), shape.end(), entry.sizes());
 }
 
-/// Nothing was saved for the gradient of an input that none of the entry's tapes follows. That they follow it later on has
-/// nothing to do with this use of it.
+/// Nothing was saved for the gradient of an input that none of the entry's tapes follows. That they follow it later on
+/// has nothing to do with this use of it.
 void Log::forget_unfollowed(const Entry& entry) const noexcept {
   for (std::uint32_t i = 0; i < entry.inputs; ++i) {
     std::uint32_t& slot = entry.input_slots()[i];

@@ -103,7 +103,7 @@ TEST_CASE("a file that is no checkpoint is an error", "[io][checkpoint][host][er
   });
 }
 
-TEST_CASE("a header that is longer than any is refused before there is memory for it", "[io][checkpoint][host][errors]") {
+TEST_CASE("a header longer than any is refused before there is memory for it", "[io][checkpoint][host][errors]") {
   const tests::TemporaryFolder folder;
   const std::string path = folder.write("x.safetensors", {0, 0, 0, 0, 1, 0, 0, 0});  // 4 GiB
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 32) + 8);                 // of no bytes on the disk

@@ -172,8 +172,8 @@ auto recompute(F&& function, const Tensor& input, Where where = Where::current()
 // zeros. A tensor that is given several times is several inputs. An input that the function also reaches by its own
 // handle, as a model does its Parameters, is that input wherever it is used; `stop_gradient(x)` is a constant. Other
 // tensors that the function captures, Parameters too, are constants. Results that do not depend on the inputs have
-// derivatives of zeros; those that are not floating have undefined ones. If it throws, tapes are as they were. Defined in
-// autograd/jacobian_products.cpp.
+// derivatives of zeros; those that are not floating have undefined ones. If it throws, tapes are as they were. Defined
+// in autograd/jacobian_products.cpp.
 
 /// The derivative of `function` at the inputs along the tangents: J v, forward mode.
 ///

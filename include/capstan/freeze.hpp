@@ -211,8 +211,8 @@ concept StepsFromState = !std::is_invocable_v<Net&, const Tensor&> && requires(N
 /// (item, at, to_vector, printing), writing elements on the host (mutable_span), operations whose results have no fixed
 /// shape (nonzero, unique, masks as indices), random numbers (dropout in training), LAPACK's decompositions, optimizers,
 /// gradients of whole layers, other devices, numbers of a cell's state that a step changes, and keeping a tensor that
-/// depends on the inputs, be it a result: a run would not change it. The network must compute on the thread that freezes
-/// it. While it is frozen, everything between inputs and results is held at once.
+/// depends on the inputs, be it a result: a run would not change it. The network must compute on the thread that
+/// freezes it. While it is frozen, everything between inputs and results is held at once.
 /// Throws    Error, as said; ShapeError if the network takes another number of inputs; whatever the network throws
 template <class Net>
 Plan freeze(Net&& net, const std::vector<PlanInput>& inputs, Where where = Where::current()) {

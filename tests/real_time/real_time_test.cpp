@@ -1,8 +1,8 @@
 // That runs of plans call nothing that has no bound on its time: no malloc or free, no mmap, no lock, no waiting or
 // waking. For each network one line with the calls of its first run after the plan was made, of a hundred more, of
 // `reset`, and of the first run on a thread that has just been started: all must be 0, and those of runs whose inputs
-// are not finite. The last figure, of the network itself called as usual with an empty cache, must not be: it shows that
-// calls are seen.
+// are not finite. The last figure, of the network itself called as usual with an empty cache, must not be: it shows
+// that calls are seen.
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

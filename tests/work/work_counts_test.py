@@ -3,9 +3,10 @@
 
 PROGRAM is tests/work/work_counts.cpp, which says what it counts. Instructions are counted by valgrind, where it is
 found, and only within the steps, not before and behind them. They depend on compiler and options, so they are held to
-their bounds only where TEXT is what it was when they were recorded; the others are held to theirs everywhere. A figure may be a tenth above what is recorded; one that is a fifth below is reported, to be
-recorded anew. The library's allocator must not ask the system for anything. --record writes this machine's figures to
-bounds.json instead. Prints a line for each figure that is off, and the number of figures checked.
+their bounds only where TEXT is what it was when they were recorded; the others are held to theirs everywhere. A figure
+may be a tenth above what is recorded; one that is a fifth below is reported, to be recorded anew. The library's
+allocator must not ask the system for anything. --record writes this machine's figures to bounds.json instead. Prints a
+line for each figure that is off, and the number of figures checked.
 
 Each count is there to catch changes such as these, of one line each:
   instructions          `choose_kernels` in lib/cpu/backend.cpp that never takes the AVX2 kernels (softmax, layer_norm);
@@ -72,7 +73,7 @@ def instructions(program, row):
     said = run([*VALGRIND, program, row, str(ROWS[row])]).stderr
     collected = int(re.search(r"Collected *: *(\d+)", said)[1])
     if collected == 0:
-        sys.exit(f"valgrind counted nothing in {row}: is {COUNTED} a function of its own, with its name in the program?")
+        sys.exit(f"valgrind counted nothing in {row}: {COUNTED} must be a function of its own, named in the program")
     return round(collected / ROWS[row])
 
 

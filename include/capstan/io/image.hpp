@@ -36,7 +36,8 @@ Tensor decode_image(std::span<const std::uint8_t> bytes, ImageOptions options = 
 
 /// A PNG file of a picture: uint8 [channels, height, width] with 1 to 4 channels, as above, on any device.
 ///
-/// Throws  ShapeError  other sizes, or a size of 0    DTypeError  another type    MissingLibraryError  a build without libpng
+/// Throws  ShapeError  other sizes, or a size of 0    DTypeError  another type
+///         MissingLibraryError  a build without libpng
 std::string encode_png(const Tensor& image, Where where = Where::current());
 /// Writes it beside `path` and renames it: an interrupted write leaves what was there. IoError if that cannot be.
 void write_png(const std::string& path, const Tensor& image, Where where = Where::current());

@@ -111,8 +111,8 @@ double calculate_gain(Nonlinearity kind, double slope = 0.01) noexcept;
 
 /// `gain` times a matrix with orthonormal rows or columns, whichever are fewer, uniformly distributed among those: from
 /// the QR decomposition of a normal one (Saxe, McClelland, Ganguli 2014; Mezzadri 2007). A shape of more than two axes
-/// stands for the matrix [window * in, out], or [out, in * window] where the fans are given. MissingLibraryError without
-/// LAPACK.
+/// stands for the matrix [window * in, out], or [out, in * window] where the fans are given. MissingLibraryError
+/// without LAPACK.
 constexpr Initializer orthogonal(double gain = 1) noexcept { return {Initializer::Kind::orthogonal, gain, 0}; }
 /// `gain` on the diagonal, 0 elsewhere; of kernels, in the middle of the window: a convolution that passes on its input
 /// (PyTorch's dirac). Two axes or more. Of a convolution in groups say how many, as to the layer: the outputs (of a
