@@ -108,8 +108,9 @@ TEST_CASE("a header longer than any is refused before there is memory for it", "
   const std::string path = folder.write("x.safetensors", {0, 0, 0, 0, 1, 0, 0, 0});  // 4 GiB
   std::filesystem::resize_file(path, (std::uintmax_t{1} << 32) + 8);                 // of no bytes on the disk
   std::int64_t n = 0;
-  const std::string said = tests::message_of<capstan::IoError>(
-      [&] { capstan::io::restore_checkpoint(path, {.more = {{"n", n}}}); });
+  const std::string said = tests::message_of<capstan::IoError>([&] {
+    capstan::io::restore_checkpoint(path, {.more = {{"n", n}}});
+  });
   CHECK(said.find("the length at offset 0 is 4294967296; a header has at most 100000000 bytes.") != std::string::npos);
 }
 
