@@ -26,7 +26,7 @@ bool two_gradients() {
   std::cout << tape;
   auto [dx, dy] = tape.gradient(f, x, y);
   std::printf("f %g, df/dx %g, df/dy %g\n", f.item<float>(), dx.item<float>(), dy.item<float>());
-  return expect(f.item<float>() == 42, "f") & expect(dx.item<float>() == 24, "df/dx") &
+  return expect(f.item<float>() == 42, "f") && expect(dx.item<float>() == 24, "df/dx") &&
          expect(dy.item<float>() == 10, "df/dy");
 }
 
@@ -52,8 +52,8 @@ Derivatives derivatives_of_a_power(float at, int exponent) {
 bool second_derivatives() {
   const auto [d1, d2] = derivatives_of_a_power(3, 3);  // 3 x^2 and 6 x
   const auto [e1, e2] = derivatives_of_a_power(1, 2);  // 2 x and 2
-  return expect(cs::all_close(d1, cs::Tensor(27.0f)), "3 x^2") & expect(cs::all_close(d2, cs::Tensor(18.0f)), "6 x") &
-         expect(cs::all_close(e1, cs::Tensor(2.0f)), "2 x") & expect(cs::all_close(e2, cs::Tensor(2.0f)), "2");
+  return expect(cs::all_close(d1, cs::Tensor(27.0f)), "3 x^2") && expect(cs::all_close(d2, cs::Tensor(18.0f)), "6 x") &&
+         expect(cs::all_close(e1, cs::Tensor(2.0f)), "2 x") && expect(cs::all_close(e2, cs::Tensor(2.0f)), "2");
 }
 
 bool a_tape_that_stays() {
@@ -86,8 +86,8 @@ bool several_targets() {
   const std::vector<cs::Tensor> sources = {w1, w2, w3, w4};
   const std::vector<cs::Tensor> weights = {cs::Tensor{2.0f, 2.0f, 3.0f}, cs::Tensor{3.0f, 2.0f, 4.0f}};
   const std::vector<cs::Tensor> gradients = tape.gradient({z1, z2}, sources, weights);
-  return expect(cs::array_equal(gradients[0], weights[0]) && cs::array_equal(gradients[1], weights[0]), "dw1, dw2") &
-         expect(cs::array_equal(gradients[2], {5.0f, 4.0f, 7.0f}), "dw3") &
+  return expect(cs::array_equal(gradients[0], weights[0]) && cs::array_equal(gradients[1], weights[0]), "dw1, dw2") &&
+         expect(cs::array_equal(gradients[2], {5.0f, 4.0f, 7.0f}), "dw3") &&
          expect(cs::array_equal(gradients[3], weights[1]), "dw4");
 }
 
@@ -98,7 +98,7 @@ bool parts_cut_off() {
   const cs::Tensor b = cs::stop_gradient(a) * w2;
   auto [d1, d2] = tape.gradient(b, w1, w2);
   const cs::Tensor zero = tape.gradient(b, w1, {.unconnected = cs::Unconnected::zeros});
-  return expect(!d1.defined(), "unconnected gradients are undefined") & expect(d2.item<float>() == 6, "dw2") &
+  return expect(!d1.defined(), "unconnected gradients are undefined") && expect(d2.item<float>() == 6, "dw2") &&
          expect(zero.item<float>() == 0, "... or zero where that is asked for");
 }
 
@@ -109,7 +109,7 @@ bool one_way_of_two() {
   const cs::Tensor c = a + b, d = a + b;
   const cs::Tensor e = cs::stop_gradient(c) + d;
   auto [da, db] = tape.gradient(e, a, b);
-  return expect(da.item<float>() == 1, "de/da") & expect(db.item<float>() == 1, "de/db");
+  return expect(da.item<float>() == 1, "de/da") && expect(db.item<float>() == 1, "de/db");
 }
 
 }  // namespace

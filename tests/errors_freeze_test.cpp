@@ -41,7 +41,7 @@ struct One {
 };
 struct Counted {
   Tensor h;
-  std::string names;
+  std::string names{};
   std::int64_t count = 0;
   double best = kNaN;
 };

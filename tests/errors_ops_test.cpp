@@ -51,7 +51,7 @@ TEST_CASE("elementwise operations refuse shapes and types that do not fit", "[er
       {__LINE__, message_of<ShapeError>, [&] { add(zeros({2, 3}), zeros({3, 3})); },
        "add: shapes do not broadcast: a is [2, 3] and b is [3, 3]; sizes 2 and 3 of axis -2 must be equal or 1."},
       {__LINE__, message_of<DTypeError>, [&] { o.x + o.integers; }, "add: types do not mix: a is float32 and b is int32" + no_common},
-      {__LINE__, message_of<DTypeError>, [&] { o.integers < o.x; }, "less: types do not mix: a is int32 and b is float32" + no_common},
+      {__LINE__, message_of<DTypeError>, [&] { static_cast<void>(o.integers < o.x); }, "less: types do not mix: a is int32 and b is float32" + no_common},
       {__LINE__, message_of<DTypeError>, [&] { o.flags + o.integers; }, "add: types do not mix: a is bool and b is int32" + no_common},
       {__LINE__, message_of<DTypeError>, [&] { o.flags + o.flags; }, "add: the tensor is bool" + a_number},
       {__LINE__, message_of<DTypeError>, [&] { less(o.flags, o.flags); }, "less: the tensor is bool" + a_number},

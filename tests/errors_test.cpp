@@ -72,7 +72,7 @@ TEST_CASE("tensors that cannot be made say why", "[errors]") {
        "from_span: 3 values do not fill shape [2, 2]; it needs 4."},
       {__LINE__, message_of<DTypeError>, [&] { full({2}, 1.5, int32); },
        "full: the number 1.5 does not go with int32" + mixed},
-      {__LINE__, message_of<DTypeError>, [&] { Tensor(std::numeric_limits<std::uint64_t>::max()); },
+      {__LINE__, message_of<DTypeError>, [&] { Tensor{std::numeric_limits<std::uint64_t>::max()}; },
        "Tensor: the number 1.84467441e+19 is out of range for int64."},
       {__LINE__, message_of<Error>, [&] { bernoulli({2}, 1 + 1e-12); },
        "bernoulli: the probability is 1.000000000001; it must be in [0, 1]."},

@@ -46,7 +46,7 @@ void add_cell(std::vector<GradientCase>& cases, const std::string& op, const std
   if (through_x) inputs.push_back(x);
   for (const Tensor& parameter : nn::parameters(*own)) inputs.push_back(parameter.copy());
   cases.push_back({op, usage,
-                   [own, x, through_x, run](const Tensors& in) {
+                   [=](const Tensors& in) {
                      std::size_t next = through_x ? 1 : 0;
                      const nn::detail::Outline outline = nn::detail::outline_of(*own);
                      for (const nn::detail::Leaf& leaf : outline.leaves)

@@ -6,6 +6,10 @@
 
 #include <capstan/visibility.hpp>
 
+#if !defined(__cpp_lib_source_location)
+#error "Capstan needs std::source_location, with -std=c++20: g++ 11 or clang 15 and newer have it"
+#endif
+
 namespace capstan CAPSTAN_PUBLIC {
 
 /// Where the caller stands. Public functions take it as a defaulted last argument; do not pass it yourself.

@@ -75,7 +75,7 @@ class CallOf final : public RecordedCall {
  private:
   /// Lengths stand in memory of the host, which may go.
   void keep_lengths() {
-    std::apply([this](auto&... args) { (keep_lengths_of(args), ...); }, args_);
+    std::apply([&](auto&... args) { (keep_lengths_of(args), ...); }, args_);
   }
   void keep_lengths_of(RecurrentTask& task) {
     if (task.lengths == nullptr) return;

@@ -104,6 +104,12 @@ constexpr auto tie_fields(T& object) {
   // clang-format on
 }
 
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+#pragma clang diagnostic ignored "-Wundefined-internal"
+#endif
+
 template <class T>
 struct Phantom {
   T value;
@@ -111,19 +117,31 @@ struct Phantom {
 template <class T>
 extern const Phantom<T> phantom;  // never defined: only the addresses of its fields are named
 
-template <auto Field>
+/// A field's address as an argument of templates; the pointer alone would not do before clang 18.
+template <class T>
+struct FieldAddress {
+  const T* field;
+};
+template <class T>
+FieldAddress(const T*) -> FieldAddress<T>;
+
+template <FieldAddress Address>
 consteval std::string_view field_name() {
-  // g++: "... [with auto Field = (& phantom<Net>.Phantom<Net>::value.Net::conv1); ...]", clang: "...value.conv1]"
+  // g++: "... Address = ...{(& phantom<Net>.Phantom<Net>::value.Net::conv1)}; ...]", clang: "...value.conv1}]"
   std::string_view text = __PRETTY_FUNCTION__;
   text = text.substr(0, text.find("; std::"));
-  const std::size_t end = text.find_last_not_of(")];");
+  const std::size_t end = text.find_last_not_of(")}];");
   const std::size_t begin = text.find_last_of(":.>", end);
   return text.substr(begin + 1, end - begin);
 }
 template <class T, std::size_t I>
 consteval auto field_address() {
-  return &detail::field_of<I>(tie_fields(phantom<T>.value));
+  return FieldAddress{&detail::field_of<I>(tie_fields(phantom<T>.value))};
 }
+
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 
 /// One name of the list that CAPSTAN_FIELDS keeps as text: "conv, norm".
 constexpr std::string_view listed_name(std::string_view list, std::size_t index) {
