@@ -166,6 +166,28 @@ TEST_CASE("long float32 sums do not drift", "[reduce]") {
   CHECK(std::fabs(number(sum(from_vector(small))) - total) <= tolerance::blocked_sum32 * total);
 }
 
+TEST_CASE("a row has the same sum alone and among others, right up to its end", "[reduce]") {
+  for (const DType dtype : {DType::float32, DType::float64})
+    for (const std::int64_t count :
+         {1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 100, 511, 512, 513, 1000, 1024, 1500, 2048, 2049}) {
+      INFO(dtype << ", rows of " << count);
+      Tensor x = random_in(-1, 1, {11, count}, dtype, 7).copy();
+      x.index({2, -1}).fill(kInfinity);
+      x.index({9, 0}).fill(kNaN);
+      const Tensor together = sum(x, 1);
+      for (std::int64_t row = 0; row < 11; ++row) {
+        INFO("row " << row);
+        const Range place{row, row + 1};
+        CHECK(same(sum(x.index({place}), 1), together.index({place})));
+        const std::vector<double> list = values(x.index({row}));
+        const double expected = std::accumulate(list.begin(), list.end(), 0.0), found = values(together)[row];
+        if (row == 2 || row == 9) CHECK((std::isnan(expected) ? std::isnan(found) : found == expected));
+        else
+          CHECK(std::fabs(found - expected) <= (dtype == DType::float32 ? 1e-6 : 1e-14) * static_cast<double>(count));
+      }
+    }
+}
+
 TEST_CASE("sums meet infinities and NaN as additions do", "[reduce]") {
   CHECK(number(sum(Tensor{1.0f, static_cast<float>(kInfinity)})) == kInfinity);
   CHECK(::std::isnan(number(sum(Tensor{kInfinity, -kInfinity}))));
@@ -206,8 +228,8 @@ TEST_CASE("the gradient of max and min goes to what is NaN, where there is one",
     GradientTape tape;
     tape.watch(x);
     const Tensor y = high ? max(x, 1) : min(x, 1);
-    const Tensor expected = high ? Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.5, 0.5, 0.0}}
-                                 : Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.0, 0.0, 1.0}};
+    const Tensor expected =
+        high ? Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.5, 0.5, 0.0}} : Tensor{{0.0, 0.5, 0.0, 0.5}, {0.0, 0.0, 0.0, 1.0}};
     CHECK(same(tape.gradient(y, x), expected));
   }
 }

@@ -11,6 +11,8 @@ namespace capstan::on_cpu {
 
 /// How far ahead of what they read sums and extremes fetch.
 extern const std::int64_t bytes_ahead;
+/// Rows of up to so many elements are summed four at a time.
+extern const std::int64_t short_row;
 
 /// c [m, n] (+)= a [m, k] * b [k, n], for products so small that packing them would cost more than it brings.
 /// a may be read transposed: element (i, p) is a[i * a_row + p * a_column]. b and c have unit columns.
