@@ -170,7 +170,7 @@ TEST_CASE("a row has the same sum alone and among others, right up to its end", 
   for (const DType dtype : {DType::float32, DType::float64})
     for (const std::int64_t count :
          {1, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 100, 511, 512, 513, 1000, 1024, 1500, 2048, 2049}) {
-      INFO(dtype << ", rows of " << count);
+      INFO(name(dtype) << ", rows of " << count);
       Tensor x = random_in(-1, 1, {11, count}, dtype, 7).copy();
       x.index({2, -1}).fill(kInfinity);
       x.index({9, 0}).fill(kNaN);
