@@ -65,8 +65,8 @@ constexpr unsigned kZen4 = 0x19, kZen5 = 0x1a;
 // Zen 5 reads from its last cache a third faster far ahead than by its own prefetching, Zen 4 a quarter slower. A few
 // lines ahead are no loss.
 const std::int64_t bytes_ahead = amd_family() >= kZen5 ? 8192 : 256;
-// Short rows take a quarter to three fifths of the time so. On Zen 4 rows of 1024 lose a fiftieth, and win an eighth
-// while neighbours are busy.
+// Short rows take a fifth to three fifths of the time so. On Zen 4 rows of 1024 win a fifth where neighbours are busy,
+// and lose a fiftieth where they are not.
 const std::int64_t short_row = amd_family() == kZen4 ? 2048 : 512;
 
 const SimdKernels& simd() {
