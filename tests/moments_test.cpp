@@ -117,6 +117,19 @@ TEST_CASE("products of any length are right where factors are far away from each
     }
 }
 
+TEST_CASE("products stay in range up to the end of a row, wherever that lies", "[reduce]") {
+  constexpr int kHead = 384, kMiddle = 192, kLow = 32;
+  for (int end = 1; end <= 230; ++end) {  // of tiny factors, which begin in what is near, but not 1
+    const int total = 48 * kLow + 148 * end;
+    std::vector<float> x;
+    for (int i = 0; i < kHead; ++i) x.push_back(std::ldexp(1.0f, total / kHead + (i < total % kHead ? 1 : 0)));
+    for (int i = 0; i < kMiddle; ++i) x.push_back(i < kMiddle - kLow ? 1.0f : 0x1p-48f);
+    for (int i = 0; i < end; ++i) x.push_back(0x1p-148f);
+    INFO(end << " of them");
+    CHECK(number(prod(from_vector(x))) == 1);
+  }
+}
+
 TEST_CASE("the mean of moments is infinite where an element is, wherever it stands", "[reduce]") {
   for (const std::int64_t count : {2, 600, 70000})
     for (const std::int64_t at : {std::int64_t{0}, count / 2, count - 1})

@@ -248,6 +248,45 @@ TEST_CASE("max and min are NaN if there is one, wherever it stands", "[reduce]")
       }
 }
 
+TEST_CASE("extremes of rows and their places are those of a loop, at every length, whatever stands beside them",
+          "[reduce]") {
+  for (const DType dtype : {DType::float32, DType::float64})
+    for (const std::int64_t count : {1,  2,  3,   4,   7,   8,   9,   15,   16,   17,   31,   32,   33,   63,
+                                     64, 65, 100, 127, 511, 512, 513, 1000, 2049, 4095, 4096, 4097, 8195, 70000}) {
+      // many equal values, one row of each infinity, NaN first, in between and last; 11 rows are not a multiple of four
+      Tensor wide = floor(random_in(-50, 50, {11, count + 3}, dtype, 19)).copy();
+      Tensor x = wide.index({All{}, Range{1, count + 1}});
+      x.index({1}).fill(-kInfinity);
+      x.index({4}).fill(kInfinity);
+      x.index({6, 0}).fill(kNaN);
+      x.index({8, count / 2}).fill(kNaN);
+      x.index({10, -1}).fill(kNaN);
+      wide.index({All{}, 0}).fill(1000);  // beside the rows, where nobody should look
+      wide.index({All{}, -1}).fill(-1000);
+      const std::vector<double> list = values(x);
+      for (const bool high : {true, false}) {
+        INFO((high ? "largest" : "smallest") << " of rows of " << count << ", " << name(dtype));
+        const auto found = [&](const Tensor& rows) { return high ? max(rows, 1) : min(rows, 1); };
+        const auto place = [&](const Tensor& rows) { return high ? argmax(rows, 1) : argmin(rows, 1); };
+        const std::vector<double> bests = values(found(x)), places = values(place(x));
+        for (std::size_t row = 0; row < 11; ++row) {
+          const double* const first = list.data() + row * static_cast<std::size_t>(count);
+          std::int64_t best = 0;
+          for (std::int64_t i = 1; i < count && !std::isnan(first[best]); ++i)
+            if ((high ? first[i] > first[best] : first[i] < first[best]) || std::isnan(first[i])) best = i;
+          if (!(bests[row] == first[best] || (std::isnan(bests[row]) && std::isnan(first[best]))))
+            FAIL_CHECK("row " << row << " gives " << bests[row] << " instead of " << first[best]);
+          if (places[row] != static_cast<double>(best))
+            FAIL_CHECK("row " << row << " has it at " << places[row] << " instead of " << best);
+        }
+        CHECK(same(place(x.copy()), place(x)));
+        CHECK(same(place(transpose(transpose(x).copy())), place(x)));
+        const Range one{3, 4};
+        CHECK(same(found(x.index({one})), found(x).index({one})));
+      }
+    }
+}
+
 TEST_CASE("argmax gives the first of equal values, and works along every axis", "[reduce]") {
   const Tensor x = {{1.0f, 5.0f, 5.0f}, {7.0f, 0.0f, 7.0f}};
   CHECK(same(argmax(x, 0), from_vector(std::vector<std::int64_t>{1, 0, 1})));

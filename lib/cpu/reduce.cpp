@@ -47,35 +47,11 @@ auto sum_of(const T* x, std::int64_t count) {
   }
 }
 
-/// Eight products side by side, in double, which are looked after often enough to stay in range. Integers wrap around.
+/// Integers wrap around.
 template <class T>
 auto product_of(const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
-    constexpr int kSide = 8, kDeep = 6;  // six floats change a product by 2^894 at most
-    double parts[kSide] = {1, 1, 1, 1, 1, 1, 1, 1};
-    std::int64_t exponent = 0;
-    const auto multiply = [&](const T* values, std::int64_t side) {
-      for (std::int64_t i = 0; i < side; ++i) {
-        const Factor factor = kernels::near_factor_of(values[i]);
-        parts[i] *= factor.part;
-        exponent += factor.exponent;
-      }
-    };
-    for (std::int64_t begin = 0; begin < count; begin += kSide * kDeep) {
-      const std::int64_t left = count - begin, end = begin + (left < kSide * kDeep ? left : kSide * kDeep);
-      std::int64_t i = begin;
-      for (; i + kSide <= end; i += kSide) multiply(x + i, kSide);
-      multiply(x + i, end - i);
-      for (double& part : parts) {
-        if (kernels::is_near(part)) continue;
-        const Factor scaled = kernels::scaled_factor(part, exponent);
-        part = scaled.part;
-        exponent = scaled.exponent;
-      }
-    }
-    Factor product{1, exponent};
-    for (const double part : parts) product = product * Factor{part, 0};
-    return product;
+    return simd().of<T>().product(x, count);
   } else {
     std::uint64_t product = 1;
     for (std::int64_t i = 0; i < count; ++i) product *= static_cast<std::uint64_t>(x[i]);
@@ -155,16 +131,20 @@ template <class T>
 void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), rows = split.kept.numel();
   const T* from = x.as<T>();
+  const std::int64_t step = joint_stride(split.kept, split.kept_strides);
   if constexpr (std::is_floating_point_v<T>) {
-    const std::int64_t step = joint_stride(split.kept, split.kept_strides);
-    if (kind == Reduction::sum && step != 0 && count <= kRowPiece) {
+    if (kind != Reduction::prod && step != 0 && count <= kRowPiece) {
+      const auto& k = simd().of<T>();
+      const auto rows_of = kind == Reduction::sum ? k.sum_rows : kind == Reduction::max ? k.max_of_rows : k.min_of_rows;
       base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-        simd().of<T>().sum_rows(from + begin * step, step, end - begin, count, out.as<T>() + begin);
+        rows_of(from + begin * step, step, end - begin, count, out.as<T>() + begin);
       });
       return;
     }
   }
-  const auto row = [&](std::int64_t i) { return from + kept_offset(split, split.kept.rank(), i); };
+  const auto row = [&](std::int64_t i) {
+    return from + (step != 0 ? i * step : kept_offset(split, split.kept.rank(), i));
+  };
   with_reduction<T>(kind, [&]<class Part, class Result>(core::Type<Part>, core::Type<Result>, auto reduce,
                                                         auto combine) {
     Result* const to = out.as<Result>();
@@ -275,20 +255,27 @@ namespace {
 template <bool kLargest>
 void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
   if (out.numel() == 0) return;
-  Split split(x, 1u << axis);
-  const Tensor rows = as_rows(x, split);
-  const std::int64_t count = split.reduced.numel();
+  const Split split(x, 1u << axis);
+  const std::int64_t count = split.reduced.numel(), step = joint_stride(split.kept, split.kept_strides);
+  const bool in_place = step != 0 && (count == 1 || split.reduced_strides[0] == 1);
+  const Tensor rows = in_place ? Tensor() : as_rows(x, split);
   core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
-    std::int64_t* to = out.as<std::int64_t>();
+    const T* const from = (in_place ? x : *rows.impl()).as<T>();
+    const std::int64_t row_step = in_place ? step : count;
+    std::int64_t* const to = out.as<std::int64_t>();
     base::parallel_for(out.numel(), kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        const T* from = rows.impl()->as<T>() + row * count;
-        std::int64_t best = 0;
-        for (std::int64_t i = 1; i < count; ++i) {
-          if (from[best] != from[best]) break;  // the first NaN wins
-          if ((kLargest ? from[i] > from[best] : from[i] < from[best]) || from[i] != from[i]) best = i;
+      if constexpr (std::is_floating_point_v<T>) {
+        const auto& k = simd().of<T>();
+        (kLargest ? k.argmax_of_rows : k.argmin_of_rows)(from + begin * row_step, row_step, end - begin, count,
+                                                         to + begin);
+      } else {
+        for (std::int64_t row = begin; row < end; ++row) {
+          const T* const line = from + row * row_step;
+          std::int64_t best = 0;
+          for (std::int64_t i = 1; i < count; ++i)
+            if (kLargest ? line[i] > line[best] : line[i] < line[best]) best = i;
+          to[row] = best;
         }
-        to[row] = best;
       }
     });
   });

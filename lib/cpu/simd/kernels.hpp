@@ -4,6 +4,7 @@
 
 #include <capstan/ops/update_rule.hpp>
 
+#include "lib/kernels/factor.hpp"
 #include "lib/kernels/op_list.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
 
@@ -11,7 +12,7 @@ namespace capstan::on_cpu {
 
 /// How far ahead of what they read sums and extremes fetch.
 extern const std::int64_t bytes_ahead;
-/// Rows of up to so many elements are summed four at a time.
+/// Rows of up to so many elements are summed, and their extremes found, four at a time.
 extern const std::int64_t short_row;
 
 /// c [m, n] (+)= a [m, k] * b [k, n], for products so small that packing them would cost more than it brings.
@@ -270,6 +271,14 @@ template <class T> struct FloatKernels {
   void (*sum_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* sums);
   T (*max)(const T* x, std::int64_t count);  // count >= 1; NaN if there is one
   T (*min)(const T* x, std::int64_t count);
+  void (*max_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* found);
+  void (*min_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* found);
+  // places of the first ones, or of the first NaN
+  void (*argmax_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+                         std::int64_t* places);
+  void (*argmin_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+                         std::int64_t* places);
+  kernels::Factor (*product)(const T* x, std::int64_t count);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   // sums of x - shift and of its square, in double: of one row; added to those of each column
   void (*spread)(const T* x, T shift, std::int64_t count, double* first, double* second);

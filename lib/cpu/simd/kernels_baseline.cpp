@@ -11,6 +11,7 @@
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
+#include "lib/cpu/simd/extremes.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/single_terms.hpp"
 #include "lib/cpu/simd/products.hpp"

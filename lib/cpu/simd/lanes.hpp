@@ -106,6 +106,9 @@ template <class T> CAPSTAN_INLINE Lanes<T> select(Mask<T> c, Lanes<T> a, Lanes<T
 template <class T> CAPSTAN_INLINE Mask<T> operator&(Mask<T> a, Mask<T> b) {
   return {static_cast<typename Register<T>::Mask>(a.bits & b.bits)};
 }
+template <class T> CAPSTAN_INLINE Mask<T> operator|(Mask<T> a, Mask<T> b) {
+  return {static_cast<typename Register<T>::Mask>(a.bits | b.bits)};
+}
 template <class T> CAPSTAN_INLINE Mask<T> operator~(Mask<T> a) {
   return {static_cast<typename Register<T>::Mask>(~a.bits)};
 }
@@ -130,6 +133,56 @@ template <class T> CAPSTAN_INLINE bool all(Mask<T> mask) {
   return _mm256_testc_si256(reinterpret_cast<__m256i>(mask.bits), _mm256_set1_epi32(-1));
 #else
   return !any(~mask);
+#endif
+}
+
+/// The first lane in which it holds, which one does.
+template <class T> CAPSTAN_INLINE int first_lane(Mask<T> mask) {
+#if defined(__AVX512F__)
+  return __builtin_ctz(mask.bits);
+#elif defined(__AVX2__)
+  return __builtin_ctz(static_cast<unsigned>(_mm256_movemask_epi8(reinterpret_cast<__m256i>(mask.bits)))) /
+         static_cast<int>(sizeof(T));
+#else
+  int lane = 0;
+  while (mask.bits[lane] == 0) ++lane;
+  return lane;
+#endif
+}
+
+/// The larger or the smaller of each pair; b where either is NaN.
+template <class T> CAPSTAN_INLINE Lanes<T> larger(Lanes<T> a, Lanes<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_max_ps(a.v, b.v));
+  else return Lanes<T>(_mm512_max_pd(a.v, b.v));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_max_ps(a.v, b.v));
+  else return Lanes<T>(_mm256_max_pd(a.v, b.v));
+#else
+  return select(a > b, a, b);
+#endif
+}
+template <class T> CAPSTAN_INLINE Lanes<T> smaller(Lanes<T> a, Lanes<T> b) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_min_ps(a.v, b.v));
+  else return Lanes<T>(_mm512_min_pd(a.v, b.v));
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_min_ps(a.v, b.v));
+  else return Lanes<T>(_mm256_min_pd(a.v, b.v));
+#else
+  return select(a < b, a, b);
+#endif
+}
+/// Where one of the two is NaN.
+template <class T> CAPSTAN_INLINE Mask<T> unordered(Lanes<T> a, Lanes<T> b) {
+#if defined(__AVX512F__)
+  return compared<_CMP_UNORD_Q>(a, b);
+#elif defined(__AVX2__)
+  if constexpr (sizeof(T) == 4)
+    return {reinterpret_cast<typename Register<T>::Mask>(_mm256_cmp_ps(a.v, b.v, _CMP_UNORD_Q))};
+  else return {reinterpret_cast<typename Register<T>::Mask>(_mm256_cmp_pd(a.v, b.v, _CMP_UNORD_Q))};
+#else
+  return ~((a == a) & (b == b));
 #endif
 }
 
@@ -294,11 +347,35 @@ template <class T> CAPSTAN_INLINE Lanes<T> first_of(Lanes<T> x, std::int64_t cou
   if constexpr (sizeof(T) == 4)
     return Lanes<T>(_mm512_mask_mov_ps(rest.v, static_cast<__mmask16>((1u << count) - 1), x.v));
   else return Lanes<T>(_mm512_mask_mov_pd(rest.v, static_cast<__mmask8>((1u << count) - 1), x.v));
+#elif defined(__AVX2__)
+  const auto words = static_cast<std::int64_t>(sizeof(T) / 4);
+  return select(Mask<T>{reinterpret_cast<typename Register<T>::Mask>(first_lanes(words * count))}, x, rest);
 #else
   T part[Lanes<T>::size];
   rest.store(part);
   store_part(x, part, count);
   return Lanes<T>::load(part);
+#endif
+}
+
+/// One value of all lanes: `f` of two halves, and so on.
+template <class T, class F> CAPSTAN_INLINE T folded(Lanes<T> x, F f) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4) {
+    x = f(x, Lanes<T>(_mm256_permute2f128_ps(x.v, x.v, 1)));
+    x = f(x, Lanes<T>(_mm256_permute_ps(x.v, 0x4E)));
+    return _mm256_cvtss_f32(f(x, Lanes<T>(_mm256_permute_ps(x.v, 0xB1))).v);
+  } else {
+    x = f(x, Lanes<T>(_mm256_permute2f128_pd(x.v, x.v, 1)));
+    return _mm256_cvtsd_f64(f(x, Lanes<T>(_mm256_permute_pd(x.v, 5))).v);
+  }
+#else
+  for (int width = Lanes<T>::size / 2; width > 0; width /= 2) {
+    Lanes<T> half(0);
+    for (int i = 0; i < width; ++i) half.v[i] = x.v[i + width];
+    x = f(x, half);
+  }
+  return x.v[0];
 #endif
 }
 

@@ -1,5 +1,4 @@
-// Further loops over contiguous values: sums, extremes, softmax. Included by kernels_*.cpp behind
-// rule_loops.hpp.
+// Further loops over contiguous values: sums, softmax, copies. Included by kernels_*.cpp behind extremes.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -7,29 +6,11 @@ template <class T> CAPSTAN_INLINE T add_lanes(Lanes<T> x) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return _mm512_reduce_add_ps(x.v);
   else return _mm512_reduce_add_pd(x.v);
+#else
+  return folded(
+      x, [](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) { return a + b; });
 #endif
-  T parts[Lanes<T>::size];
-  x.store(parts);
-  for (int width = Lanes<T>::size / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) parts[i] += parts[i + width];
-  return parts[0];
 }
-
-/// The largest lane; of NaN it makes anything.
-template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
-  else return _mm512_reduce_max_pd(x.v);
-#endif
-  T parts[Lanes<T>::size];
-  x.store(parts);
-  for (int width = Lanes<T>::size / 2; width > 0; width /= 2)
-    for (int i = 0; i < width; ++i) parts[i] = parts[i] < parts[i + width] ? parts[i + width] : parts[i];
-  return parts[0];
-}
-
-/// Whether register r of several in a row is the first of its cache line.
-template <class T> constexpr bool begins_line(int r) { return r * static_cast<int>(sizeof(Lanes<T>)) % 64 == 0; }
 
 // Blocks of 32 values a lane in eight registers, the blocks in double.
 template <class T> CAPSTAN_INLINE double sum_of(const T* x, std::int64_t count) {
@@ -92,33 +73,6 @@ void sum_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std:
     for (; row < row_count; ++row) sum_some_rows<1>(rows + row * row_step, row_step, count, sums + row);
   }
   for (; row < row_count; ++row) sums[row] = static_cast<T>(sum_of(rows + row * row_step, count));
-}
-
-template <class Op, class T> T extreme(const T* x, std::int64_t count) {
-  using L = Lanes<T>;
-  constexpr int kRegisters = 4;
-  const std::int64_t ahead = bytes_ahead;
-  L best[kRegisters];
-  for (auto& part : best) part = L(x[0]);
-  std::int64_t i = 0;
-  for (; i + kRegisters * L::size <= count; i += kRegisters * L::size)
-    for (int r = 0; r < kRegisters; ++r) {
-      if (begins_line<T>(r)) __builtin_prefetch(reinterpret_cast<const char*>(x + i + r * L::size) + ahead);
-      best[r] = Op::forward(best[r], L::load(x + i + r * L::size));
-    }
-  for (; i + L::size <= count; i += L::size) best[0] = Op::forward(best[0], L::load(x + i));
-  if (i < count && count >= L::size) {  // once more what stands in front of the end
-    best[1] = Op::forward(best[1], L::load(x + count - L::size));
-    i = count;
-  }
-  for (int r = 1; r < kRegisters; ++r) best[0] = Op::forward(best[0], best[r]);
-  T parts[L::size];
-  best[0].store(parts);
-  for (int width = L::size / 2; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) parts[k] = Op::forward(parts[k], parts[k + width]);
-  T result = parts[0];
-  for (; i < count; ++i) result = Op::forward(result, x[i]);
-  return result;
 }
 
 /// sums[j] += column j of Rows rows, one after the other, for whole registers of columns. A cache line at a time: rows
@@ -218,11 +172,6 @@ void spread_rows(const T* __restrict__ rows, std::int64_t row_step, std::int64_t
     }
 }
 
-template <class Op, class T>
-void extreme_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
-  for (std::int64_t row = 0; row < row_count; ++row) binary<Op, T>(best, 1, rows + row * row_step, 1, best, count);
-}
-
 template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::int64_t count) {
   using L = Lanes<T>;
   using G = Group<T, kGroup>;
@@ -231,6 +180,72 @@ template <class T> void scaled_exp(const T* x, T shift, T scale, T* out, std::in
   for (; i + G::size <= count; i += G::size) (exp(G::load(x + i) - G(shift)) * G(scale)).store(out + i);
   for (; i + L::size <= count; i += L::size) (exp(L::load(x + i) - s) * f).store(out + i);
   if (i < count) store_part(exp(first_of(load_part(x + i, count - i), count - i, s) - s) * f, out + i, count - i);
+}
+
+/// Near as kernels::is_near has it.
+CAPSTAN_INLINE bool all_near(Lanes<double> x) {
+  const Lanes<double> size = abs(x);
+  return all((size >= Lanes<double>(0x1p-100)) & (size <= Lanes<double>(0x1p100)));
+}
+/// Whose lanes are below 2, as far as they are numbers; takes up their powers of two.
+[[gnu::noinline]] Lanes<double> scaled(Lanes<double> x, std::int64_t& exponent) {
+  double parts[Lanes<double>::size];
+  x.store(parts);
+  for (double& part : parts) {
+    const kernels::Factor factor = kernels::scaled_factor(part, exponent);
+    part = factor.part;
+    exponent = factor.exponent;
+  }
+  return Lanes<double>::load(parts);
+}
+
+// In double, several side by side, which are looked after often enough to stay in range.
+template <class T> kernels::Factor product(const T* x, std::int64_t count) {
+  using L = Lanes<T>;
+  using W = Lanes<double>;
+  constexpr int kRegisters = 4, kSide = kRegisters * W::size, kDeep = 6;  // six floats change it by 2^894 at most
+  W parts[kRegisters];
+  for (auto& part : parts) part = W(1);
+  std::int64_t exponent = 0;
+  const auto multiply = [&](const T* values) __attribute__((always_inline)) {
+    for (int r = 0; r < kRegisters; ++r) {
+      W factors = load_wide(values + r * W::size);
+      if constexpr (sizeof(T) == 8)
+        if (!all_near(factors)) factors = scaled(factors, exponent);
+      parts[r] = parts[r] * factors;
+    }
+  };
+  for (std::int64_t i = 0; i < count;) {
+    int deep = 0;
+    for (; deep < kDeep && i + kSide <= count; ++deep, i += kSide) multiply(x + i);
+    if (deep < kDeep && i < count) {  // what is left over, and ones
+      T last[kSide];
+      for (int k = 0; k < kSide; k += L::size, i += L::size) {
+        const std::int64_t left = count - i;
+        const L some = left >= L::size ? L::load(x + i)
+                       : left > 0      ? first_of(load_part(x + i, left), left, L(1))
+                                       : L(1);
+        some.store(last + k);
+      }
+      multiply(last);
+    }
+    for (auto& part : parts)
+      if (!all_near(part)) part = scaled(part, exponent);
+  }
+  const W folded = (parts[0] * parts[1]) * (parts[2] * parts[3]);
+  double lanes[W::size];
+  if (all_near(folded)) {
+    folded.store(lanes);
+    for (int width = W::size / 2; width > 0; width /= 2)
+      for (int k = 0; k < width; ++k) lanes[k] *= lanes[k + width];
+    return kernels::scaled_factor(lanes[0], exponent);
+  }
+  kernels::Factor total{1, exponent};
+  for (const W& part : parts) {
+    part.store(lanes);
+    for (const double lane : lanes) total = total * kernels::Factor{lane, 0};
+  }
+  return total;
 }
 
 struct AsItIs {
@@ -277,10 +292,10 @@ CAPSTAN_INLINE T load_short(const T* x, std::int64_t count, Lanes<T> (&v)[Regist
   L largest(x[0]);
   for (int r = 0; r < kLast; ++r) {
     v[r] = L::load(x + r * L::size);
-    largest = select(largest < v[r], v[r], largest);
+    largest = larger(v[r], largest);
   }
   v[kLast] = first_of(load_part(x + kLast * L::size, last), last, L(x[0]));  // beyond the end what is no new extreme
-  return max_lanes(select(largest < v[kLast], v[kLast], largest));
+  return max_lanes(larger(v[kLast], largest));
 }
 /// Its values become exp(v - shift); gives their sum.
 template <int Registers, class T> CAPSTAN_INLINE T exp_short(Lanes<T> (&v)[Registers], std::int64_t count, T largest) {
@@ -343,8 +358,24 @@ template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
 }
 
+// (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
+template <int Registers, class T> CAPSTAN_INLINE void log_softmax_short(const T* x, T* y, std::int64_t count) {
+  using L = Lanes<T>;
+  constexpr int kLast = Registers - 1;
+  L v[Registers], e[Registers];
+  const T largest = load_short(x, count, v);
+  for (int r = 0; r < Registers; ++r) e[r] = v[r];
+  const L shift(largest), sub(static_cast<T>(kernels::log(static_cast<double>(exp_short(e, count, largest)))));
+  for (int r = 0; r < kLast; ++r) ((v[r] - shift) - sub).store(y + r * L::size);
+  store_part((v[kLast] - shift) - sub, y + kLast * L::size, count - kLast * L::size);
+}
+
 template <class T> void log_softmax(const T* x, T* y, std::int64_t count) {
-  // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
+  constexpr std::int64_t size = Lanes<T>::size;
+  if (count <= size) return log_softmax_short<1>(x, y, count);
+  if (count <= 2 * size) return log_softmax_short<2>(x, y, count);
+  if (count <= 3 * size) return log_softmax_short<3>(x, y, count);
+  if (count <= 4 * size) return log_softmax_short<4>(x, y, count);
   const T largest = extreme<kernels::Maximum>(x, count);
   const T rest = static_cast<T>(kernels::log(sum_of_exp<T>(x, largest, nullptr, count)));
   using L = Lanes<T>;
