@@ -113,6 +113,14 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
   return jacobians(state_, {"GradientTape::jacobian", target, sources, options, where, 0});
 }
 
+std::vector<Tensor> GradientTape::jacobian(const Tensor& target, const std::vector<Tensor>& sources,
+                                           const JacobianOptions& options, Where where) {
+  return jacobian(target, std::span<const Tensor>(sources), options, where);
+}
+std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::initializer_list<Tensor> sources,
+                                           const JacobianOptions& options, Where where) {
+  return jacobian(target, std::span<const Tensor>(sources.begin(), sources.size()), options, where);
+}
 Tensor GradientTape::jacobian(const Tensor& target, const Tensor& source, const JacobianOptions& options, Where where) {
   return jacobian(target, std::span<const Tensor>(&source, 1), options, where)[0];
 }

@@ -21,6 +21,8 @@ using autograd::refuse_empty;
 using autograd::Replay;
 using kernels::Reduction;
 
+std::span<const int> Axes::list() const noexcept { return {axes_, static_cast<std::size_t>(count_ < 0 ? 0 : count_)}; }
+
 Axes::Axes(std::initializer_list<int> axes, Where where)
     : Axes(std::span<const int>(axes.begin(), axes.size()), where) {}
 Axes::Axes(std::span<const int> axes, Where where) : count_(static_cast<int>(axes.size())) {

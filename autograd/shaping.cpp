@@ -17,6 +17,8 @@ ShapeRequest::ShapeRequest(std::initializer_list<std::int64_t> sizes, Where wher
   int i = 0;
   for (const std::int64_t size : sizes) sizes_[i++] = size;
 }
+std::span<const std::int64_t> ShapeRequest::list() const noexcept { return {sizes_, static_cast<std::size_t>(rank_)}; }
+
 ShapeRequest::ShapeRequest(const Shape& shape) : rank_(shape.rank()) {
   for (int axis = 0; axis < rank_; ++axis) sizes_[axis] = shape[axis];
 }

@@ -92,6 +92,14 @@ std::vector<Tensor> GradientTape::gradient(const Tensor& target, std::span<const
   return result;
 }
 
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, const std::vector<Tensor>& sources,
+                                           const GradientOptions& options, Where where) {
+  return gradient(target, std::span<const Tensor>(sources), options, where);
+}
+std::vector<Tensor> GradientTape::gradient(const Tensor& target, std::initializer_list<Tensor> sources,
+                                           const GradientOptions& options, Where where) {
+  return gradient(target, std::span<const Tensor>(sources.begin(), sources.size()), options, where);
+}
 Tensor GradientTape::gradient(const Tensor& target, const Tensor& source, const GradientOptions& options, Where where) {
   Tensor result;
   gradient_into(target, {&source, 1}, &result, options, where);
@@ -107,6 +115,13 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   std::vector<Tensor> result(sources.size());
   autograd::run_gradient(state_, {kGradient, targets, sources, output_gradients, unconnected, where}, result.data());
   return result;
+}
+
+std::vector<Tensor> GradientTape::gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
+                                           std::span<const Tensor> output_gradients, Unconnected unconnected,
+                                           Where where) {
+  return gradient(std::span<const Tensor>(targets.begin(), targets.size()), sources, output_gradients, unconnected,
+                  where);
 }
 
 void GradientTape::add_hook(const Tensor& x, Callback<Tensor(const Tensor&)> hook, Where where) {

@@ -110,6 +110,14 @@ StageRef walked(Callback<Producer()> make) { return make_stage<Walked>(std::move
 
 }  // namespace detail
 
+Pipeline<std::pair<Tensor, Tensor>> from(std::pair<Tensor, Tensor> tensors, Where where) {
+  const std::int64_t rows =
+      detail::rows_of(tensors.second, detail::rows_of(tensors.first, detail::kUnknownRows, where), where);
+  return Pipeline<std::pair<Tensor, Tensor>>(detail::indexed(rows, [tensors = std::move(tensors)](std::int64_t i) {
+    return detail::Item::of(std::pair(detail::row(tensors.first, i), detail::row(tensors.second, i)));
+  }));
+}
+
 Pipeline<Tensor> from(const Tensor& x, Where where) {
   const std::int64_t rows = detail::rows_of(x, detail::kUnknownRows, where);
   return Pipeline<Tensor>(detail::indexed(rows, [x](std::int64_t i) { return detail::Item::of(detail::row(x, i)); }));

@@ -22,6 +22,7 @@
 namespace capstan::io {
 namespace detail {
 
+std::span<const NamedTensor> tensors_in(const PartState& state) { return state.tensors; }
 std::string text_of(const Rng& rng) { return to_string(rng.state()); }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 

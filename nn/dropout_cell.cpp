@@ -35,8 +35,8 @@ CellDropout::CellDropout(const DropoutCellOptions& options, CellSizes cell, Wher
   options_.outputs = size_of("outputs", options.outputs, cell.outputs, masks && options.output_keep < 1, where);
 }
 
-DropoutMasks CellDropout::draw(std::int64_t batch, std::span<const Tensor> floating, std::span<const Tensor> dropped,
-                               Where where) const {
+DropoutMasks CellDropout::draw(std::int64_t batch, const std::vector<Tensor>& floating,
+                               const std::vector<Tensor>& dropped, Where where) const {
   const NoGrad off;
   const Rewind rewind(default_rng());
   const auto mask = [&](const Shape& shape, double keep, const TensorOptions& type) {

@@ -87,6 +87,10 @@ void Optimizer::Step::finish() noexcept {
   ++optimizer_.steps_;
 }
 
+void Optimizer::apply(const std::vector<Tensor>& gradients, Where where) {
+  apply(std::span<const Tensor>(gradients), where);
+}
+
 void Optimizer::apply(std::span<const Tensor> gradients, Where where) {
   check_gradients(name(), parameters_, gradients, where);
   Step scope(*this, where);
@@ -154,6 +158,8 @@ void Optimizer::load_state(std::span<const NamedTensor> state, Where where) {
 // --- fused steps ---
 
 namespace detail {
+
+FusedOptimizer::~FusedOptimizer() = default;
 
 FusedOptimizer& FusedOptimizer::operator=(const FusedOptimizer& other) {
   std::vector<Slot> slots(other.slots_);  // new elements: those of this one may have other shapes

@@ -41,32 +41,39 @@ struct Seen {
   std::size_t& at(const void* object, const void* type) { return places[{object, type}]; }
 };
 
+// Not inline: they are what most of a model's file would be made of.
+Outline::Outline() noexcept = default;
+Outline::Outline(Outline&& other) noexcept = default;
+Outline::~Outline() = default;
+
 Explorer::Explorer() : seen_(new Seen) {}
 Explorer::~Explorer() { delete seen_; }
 
 bool Explorer::enter(const void* object, const PartType& type) {
   std::size_t& seen = seen_->at(object, &type);
   if (seen != 0) return false;
-  outline.parts.push_back({name_, &type, const_cast<void*>(object), part_});
+  outline_.parts.push_back({name_, &type, const_cast<void*>(object), part_});
   seen = 1;
-  part_ = outline.parts.size() - 1;
+  part_ = outline_.parts.size() - 1;
   return true;
 }
 
-void Explorer::leave() noexcept { part_ = outline.parts[part_].parent; }
+void Explorer::leave() noexcept { part_ = outline_.parts[part_].parent; }
 
 void Explorer::leaf(const Tensor& tensor, bool parameter, bool constant) {
   std::size_t& seen = seen_->at(&tensor, &kLeafMark);
   if (seen != 0) return;
   seen = 1;
-  std::size_t first = outline.leaves.size();
+  std::size_t first = outline_.leaves.size();
   if (tensor.defined()) {
     std::size_t& number = seen_->at(tensor.impl(), &kTensorMark);
     if (number == 0) number = first + 1;
     first = number - 1;
   }
-  outline.leaves.push_back({name_, tensor, const_cast<Tensor*>(&tensor), part_, first, parameter, constant});
+  outline_.leaves.push_back({name_, tensor, const_cast<Tensor*>(&tensor), part_, first, parameter, constant});
 }
+
+Outline Explorer::take() { return std::move(outline_); }
 
 std::size_t Explorer::push(std::string_view field) {
   const std::size_t length = name_.size();
@@ -74,6 +81,7 @@ std::size_t Explorer::push(std::string_view field) {
   name_ += field;
   return length;
 }
+void Explorer::pop(std::size_t length) { name_.resize(length); }
 
 struct CopyTable {
   std::unordered_map<Place, void*, PlaceHash> places;

@@ -127,6 +127,8 @@ void TransformerEncoder::set_training(bool training) noexcept {
   for (TransformerEncoderLayer& layer : layers) layer.set_training(training);
 }
 
+bool TransformerEncoder::training() const noexcept { return layers.empty() || layers.front().training(); }
+
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMasks& masks, Where where) const {
   Tensor y = x;
   for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks, where);
@@ -180,6 +182,8 @@ TransformerDecoder::TransformerDecoder(const TransformerStackOptions& options, R
 void TransformerDecoder::set_training(bool training) noexcept {
   for (TransformerDecoderLayer& layer : layers) layer.set_training(training);
 }
+
+bool TransformerDecoder::training() const noexcept { return layers.empty() || layers.front().training(); }
 
 Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                       Where where) const {

@@ -64,11 +64,7 @@ using Tensors = std::vector<Tensor>;
 using Function = Callback<Tensors(const Tensors&)>;
 using Backward = Callback<Tensors(const Tensors&, const Tensors&, const Tensors&)>;
 
-inline Tensors listed(Tensor one) {
-  Tensors list;
-  list.push_back(std::move(one));
-  return list;
-}
+Tensors listed(Tensor one);
 inline Tensors listed(Tensors many) { return many; }
 
 /// A callable of one tensor or of many as a function of many. F may be a reference.

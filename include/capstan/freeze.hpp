@@ -141,13 +141,17 @@ inline constexpr char kTypeMark = 0;
 /// Whether a step left everything but tensors as it was. A run of a plan does.
 template <class State>
 bool keeps_numbers(const State& before, const State& after) {
-  std::vector<std::pair<const char*, const void*>> fields;  // the mark of a type, and one of it
-  for_each_number(before, [&]<class T>(const T& field) { fields.emplace_back(&kTypeMark<T>, &field); });
+  struct Seen {
+    const char* type;  // its mark
+    const void* value;
+  };
+  std::vector<Seen> fields;
+  for_each_number(before, [&]<class T>(const T& field) { fields.push_back({&kTypeMark<T>, &field}); });
   std::size_t next = 0;
   bool same = true;
   for_each_number(after, [&]<class T>(const T& field) {
-    same = same && next < fields.size() && fields[next].first == &kTypeMark<T> &&
-           is_same(*static_cast<const T*>(fields[next].second), field);
+    same = same && next < fields.size() && fields[next].type == &kTypeMark<T> &&
+           is_same(*static_cast<const T*>(fields[next].value), field);
     ++next;
   });
   return same && next == fields.size();

@@ -4,13 +4,24 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include <capstan/error.hpp>
 
 namespace capstan CAPSTAN_PUBLIC {
 
+class Shape;
+
 /// The most axes a tensor can have.
 inline constexpr int kMaxRank = 8;
+
+namespace detail {
+/// A span would be asked whether each copy of a shape, and each list in braces, converts to it, which takes compilers long.
+template <class Sizes>
+concept IsSizes = !std::is_same_v<std::remove_cvref_t<Sizes>, Shape> &&
+                  !std::is_same_v<std::remove_cvref_t<Sizes>, std::initializer_list<std::int64_t>> &&
+                  std::is_convertible_v<Sizes&&, std::span<const std::int64_t>>;
+}  // namespace detail
 
 /// 0 to 8 sizes, each >= 0, whose product (of those above 0) is below 2^63. Rank 0 is a single value.
 ///
@@ -19,7 +30,10 @@ class Shape {
  public:
   constexpr Shape() noexcept = default;
   Shape(std::initializer_list<std::int64_t> sizes, Where where = Where::current());
-  explicit Shape(std::span<const std::int64_t> sizes, Where where = Where::current());
+  /// Of whatever a std::span<const std::int64_t> is made of: vectors, arrays, spans.
+  template <class Sizes>
+  requires detail::IsSizes<Sizes>
+  explicit Shape(Sizes&& sizes, Where where = Where::current()) { assign(sizes, where); }
 
   int rank() const noexcept { return rank_; }
   /// Number of elements: the product of the sizes, 1 for rank 0.
@@ -40,6 +54,7 @@ class Shape {
   }
 
  private:
+  void assign(std::span<const std::int64_t> sizes, Where where);  // to a new one
   friend struct DebugLayout;  // tells debuggers where the fields are: lib/core/debug_layout.hpp
   std::int64_t sizes_[kMaxRank] = {};
   std::int64_t numel_ = 1;

@@ -88,13 +88,9 @@ class GradientTape {
   std::vector<Tensor> gradient(const Tensor& target, std::span<const Tensor> sources,
                                const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, const std::vector<Tensor>& sources,
-                               const GradientOptions& options = {}, Where where = Where::current()) {
-    return gradient(target, std::span<const Tensor>(sources), options, where);
-  }
+                               const GradientOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> gradient(const Tensor& target, std::initializer_list<Tensor> sources,
-                               const GradientOptions& options = {}, Where where = Where::current()) {
-    return gradient(target, std::span<const Tensor>(sources.begin(), sources.size()), options, where);
-  }
+                               const GradientOptions& options = {}, Where where = Where::current());
   /// One source.
   Tensor gradient(const Tensor& target, const Tensor& source, const GradientOptions& options = {},
                   Where where = Where::current());
@@ -115,10 +111,7 @@ class GradientTape {
                                Unconnected unconnected = Unconnected::undefined, Where where = Where::current());
   std::vector<Tensor> gradient(std::initializer_list<Tensor> targets, std::span<const Tensor> sources,
                                std::span<const Tensor> output_gradients = {},
-                               Unconnected unconnected = Unconnected::undefined, Where where = Where::current()) {
-    return gradient(std::span<const Tensor>(targets.begin(), targets.size()), sources, output_gradients, unconnected,
-                    where);
-  }
+                               Unconnected unconnected = Unconnected::undefined, Where where = Where::current());
 
   /// All partial derivatives: result[i..., j...] = d target[i...] / d source[j...].
   ///
@@ -133,13 +126,9 @@ class GradientTape {
   std::vector<Tensor> jacobian(const Tensor& target, std::span<const Tensor> sources,
                                const JacobianOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> jacobian(const Tensor& target, const std::vector<Tensor>& sources,
-                               const JacobianOptions& options = {}, Where where = Where::current()) {
-    return jacobian(target, std::span<const Tensor>(sources), options, where);
-  }
+                               const JacobianOptions& options = {}, Where where = Where::current());
   std::vector<Tensor> jacobian(const Tensor& target, std::initializer_list<Tensor> sources,
-                               const JacobianOptions& options = {}, Where where = Where::current()) {
-    return jacobian(target, std::span<const Tensor>(sources.begin(), sources.size()), options, where);
-  }
+                               const JacobianOptions& options = {}, Where where = Where::current());
   /// The Jacobian of each example by itself, where row b of the target depends on row b of the source alone, as in
   /// TensorFlow: result[b, i..., j...] = d target[b, i...] / d source[b, j...]. Where rows mix, it is the sum over the
   /// target's rows, which is of little use.

@@ -4,10 +4,9 @@
 
 namespace capstan {
 
-Shape::Shape(std::initializer_list<std::int64_t> sizes, Where where)
-    : Shape(std::span<const std::int64_t>(sizes.begin(), sizes.size()), where) {}
+Shape::Shape(std::initializer_list<std::int64_t> sizes, Where where) { assign({sizes.begin(), sizes.size()}, where); }
 
-Shape::Shape(std::span<const std::int64_t> sizes, Where where) {
+void Shape::assign(std::span<const std::int64_t> sizes, Where where) {
   if (sizes.size() > kMaxRank)
     base::fail<ShapeError>(where, "Shape: ", sizes.size(), " sizes were given; a tensor has at most ", kMaxRank,
                            " axes.");

@@ -185,9 +185,9 @@ Tensor numbers(std::span<const double> values);
 template <class T, class Part>
 typename Batching<T>::type batch_of(std::size_t count, const Joining& joining, const Part& part) {
   if constexpr (std::is_same_v<T, Tensor>) {
-    std::vector<const Tensor*> parts(count);
+    std::vector<const T*> parts(count);  // of T, so that it is compiled where it is used
     for (std::size_t i = 0; i < count; ++i) parts[i] = &part(i);
-    return join(parts, joining);
+    return join(std::span<const T*>(parts), joining);
   } else if constexpr (std::is_arithmetic_v<T>) {
     auto* values = new Number<T>[count];  // std::vector<bool> has no span
     struct Owner {

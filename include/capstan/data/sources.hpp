@@ -52,13 +52,7 @@ requires(std::is_same_v<A, Tensor>&&...) Pipeline<std::tuple<A...>> from(std::tu
         std::apply([&](const auto&... t) { return std::tuple<A...>(detail::row(t, i)...); }, tensors));
   }));
 }
-inline Pipeline<std::pair<Tensor, Tensor>> from(std::pair<Tensor, Tensor> tensors, Where where = Where::current()) {
-  const std::int64_t rows =
-      detail::rows_of(tensors.second, detail::rows_of(tensors.first, detail::kUnknownRows, where), where);
-  return Pipeline<std::pair<Tensor, Tensor>>(detail::indexed(rows, [tensors = std::move(tensors)](std::int64_t i) {
-    return detail::Item::of(std::pair(detail::row(tensors.first, i), detail::row(tensors.second, i)));
-  }));
-}
+Pipeline<std::pair<Tensor, Tensor>> from(std::pair<Tensor, Tensor> tensors, Where where = Where::current());
 
 /// Copies of the values, in order.
 template <class T>

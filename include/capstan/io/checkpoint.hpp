@@ -49,6 +49,7 @@ std::string text_of(const Rng& rng);
 std::string text_of(double value);  // with all of its bits
 std::string text_of(std::int64_t value);
 std::vector<NamedTensor> tensors_of(const Tensor& value);
+std::span<const NamedTensor> tensors_in(const PartState& state);
 void restore_text(Rng& rng, std::string_view text, Where where);
 double read_real(std::string_view text, Where where);
 /// Error unless an integer of so many bytes holds it, or, of 0 bytes, a bool.
@@ -114,7 +115,7 @@ class CheckpointPart {
   template <class T>
   static void load_of(void* object, const detail::PartState& state, [[maybe_unused]] Where where) {
     T& part = *static_cast<T*>(object);
-    if constexpr (detail::HasTensors<T>) part.load_state(std::span<const NamedTensor>(state.tensors), where);
+    if constexpr (detail::HasTensors<T>) part.load_state(detail::tensors_in(state), where);
     else if constexpr (detail::HasText<T>) part.restore(std::string_view(state.text), where);
     else if constexpr (std::is_same_v<T, std::string>) part = state.text;
     else if constexpr (std::is_same_v<T, Rng>) detail::restore_text(part, state.text, where);

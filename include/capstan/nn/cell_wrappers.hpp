@@ -149,7 +149,7 @@ class StackedCell<Cell> {
     CAPSTAN_FIELDS(cells);
   };
   explicit StackedCell(std::vector<Cell> parts, Where where = Where::current()) : cells(std::move(parts)) {
-    std::vector<detail::CellSizes> sizes;
+    std::vector<decltype(detail::sizes_of(cells.front()))> sizes;  // of what Cell tells, compiled where it is used
     sizes.reserve(cells.size());
     for (const Cell& cell : cells) sizes.push_back(detail::sizes_of(cell));
     detail::check_stack(sizes, where);

@@ -52,7 +52,7 @@ class CellDropout {
   }
   /// `floating` are the tensors of a state that can be dropped, `dropped` those that are. A batch of kUnknownSize is
   /// theirs.
-  DropoutMasks draw(std::int64_t batch, std::span<const Tensor> floating, std::span<const Tensor> dropped,
+  DropoutMasks draw(std::int64_t batch, const std::vector<Tensor>& floating, const std::vector<Tensor>& dropped,
                     Where where) const;
   /// Throws Error: there is no `sequence` now.
   [[noreturn]] void refuse_sequence(Where where) const;
@@ -162,8 +162,8 @@ class DropoutCell {
   void draw(State& state, std::int64_t batch, Where where) const {
     if (!dropout_.variational()) return;
     std::vector<Tensor> floating, dropped;
-    auto list = [&](const Tensor& part) { floating.push_back(part); };
-    auto list_dropped = [&](const Tensor& part) { dropped.push_back(part); };
+    auto list = [&](const auto& part) { floating.push_back(part); };
+    auto list_dropped = [&](const auto& part) { dropped.push_back(part); };
     detail::for_each_droppable(state.cell, {}, true, list);
     detail::for_each_droppable(state.cell, {}, dropout_.drops_memory(), list_dropped);
     state.masks = dropout_.draw(batch, floating, dropped, where);

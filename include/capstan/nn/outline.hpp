@@ -50,6 +50,10 @@ struct Outline {
   std::vector<Part> parts;
   std::vector<Leaf> leaves;
 
+  Outline() noexcept;
+  Outline(Outline&& other) noexcept;
+  ~Outline();
+
   std::vector<NamedTensor> named(bool with_parameters, bool with_buffers) const;
   std::vector<Tensor> trainable() const;
   std::vector<Tensor> buffers() const;
@@ -76,11 +80,11 @@ class Explorer {
   void leaf(const Tensor& tensor, bool parameter, bool constant);
   /// Adds a field to the name, and takes it away again: `pop(push("weight"))`.
   std::size_t push(std::string_view field);
-  void pop(std::size_t length) { name_.resize(length); }
-
-  Outline outline;
+  void pop(std::size_t length);
+  Outline take();  ///< what was found; it has no more then
 
  private:
+  Outline outline_;
   struct Seen* seen_;  // owned; hidden in nn/outline.cpp
   std::string name_;
   std::size_t part_ = kNoPart;
@@ -137,7 +141,7 @@ template <class Model>
 Outline outline_of(Model& model) {
   Explorer explorer;
   explore(model, explorer);
-  return std::move(explorer.outline);
+  return explorer.take();
 }
 
 /// Where the copies of shared objects are, by what they are copies of.

@@ -101,7 +101,7 @@ class TransformerEncoder {
                               Where where = Where::current());
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
   void set_training(bool training) noexcept;
-  bool training() const noexcept { return layers.empty() || layers.front().training(); }
+  bool training() const noexcept;
 
   std::vector<TransformerEncoderLayer> layers;
   LayerNorm norm;  ///< without parameters, and not used, if there is no final norm
@@ -119,7 +119,7 @@ class TransformerDecoder {
   Tensor operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks = {},
                     Where where = Where::current()) const;
   void set_training(bool training) noexcept;
-  bool training() const noexcept { return layers.empty() || layers.front().training(); }
+  bool training() const noexcept;
 
   std::vector<TransformerDecoderLayer> layers;
   LayerNorm norm;  ///< without parameters, and not used, if there is no final norm

@@ -16,9 +16,7 @@ class Axes {
   explicit Axes(std::span<const int> axes, Where where = Where::current());
 
   constexpr bool every() const noexcept { return count_ < 0; }
-  constexpr std::span<const int> list() const noexcept {
-    return {axes_, static_cast<std::size_t>(count_ < 0 ? 0 : count_)};
-  }
+  std::span<const int> list() const noexcept;
 
  private:
   /// What no int holds is out of range for every tensor.

@@ -14,7 +14,7 @@ class ShapeRequest {
  public:
   ShapeRequest(std::initializer_list<std::int64_t> sizes, Where where = Where::current());
   ShapeRequest(const Shape& shape);
-  std::span<const std::int64_t> list() const noexcept { return {sizes_, static_cast<std::size_t>(rank_)}; }
+  std::span<const std::int64_t> list() const noexcept;
 
  private:
   std::int64_t sizes_[kMaxRank] = {};

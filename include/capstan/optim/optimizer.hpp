@@ -45,9 +45,7 @@ class Optimizer {
   /// Throws ShapeError, DTypeError, DeviceError for a wrong count, shape, type or device; Error for options out of
   ///        range; TapeError if a tape follows a parameter as the result of an operation
   void apply(std::span<const Tensor> gradients, Where where = Where::current());
-  void apply(const std::vector<Tensor>& gradients, Where where = Where::current()) {
-    apply(std::span<const Tensor>(gradients), where);
-  }
+  void apply(const std::vector<Tensor>& gradients, Where where = Where::current());
 
   const std::vector<Tensor>& parameters() const noexcept { return parameters_; }  ///< of all groups, in their order
   std::int64_t groups() const noexcept { return static_cast<std::int64_t>(schedules_.size()); }
@@ -145,6 +143,7 @@ class FusedOptimizer : public Optimizer {
   FusedOptimizer(FusedOptimizer&&) noexcept = default;
   FusedOptimizer& operator=(const FusedOptimizer& other);
   FusedOptimizer& operator=(FusedOptimizer&&) noexcept = default;
+  ~FusedOptimizer() override;
 
   void add_parameters(std::vector<Tensor> parameters);
   /// A state of a parameter; undefined if it has none of that name.
