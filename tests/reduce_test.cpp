@@ -327,28 +327,31 @@ TEST_CASE("softmax and its relatives agree with their definitions along every ax
   CHECK(close(logsumexp(x, {0, 2}), log(sum(exp(x), {0, 2})), tolerance::roundings64));
 }
 
-TEST_CASE("softmax of rows of any length goes by its definition, masked places and all", "[reduce]") {
+TEST_CASE("softmax and log_softmax of rows of any length go by their definitions, masked places and all", "[reduce]") {
   for (std::int64_t count = 1; count <= 140; count += count < 70 ? 1 : 7)
     for (const DType dtype : {DType::float32, DType::float64}) {
       Tensor x = random_in(-3, 3, {4, count}, dtype, static_cast<std::uint64_t>(count));
       x.index_put({1, 0}, -kInfinity);          // a masked place at the front
       x.index_put({2, count - 1}, -kInfinity);  // and at the end
       if (count > 1) x.index_put({3, count / 2}, kNaN);
-      const ::std::vector<double> in = values(x), out = values(softmax(x));
+      const ::std::vector<double> in = values(x), out = values(softmax(x)), logs = values(log_softmax(x));
+      const auto width = static_cast<std::size_t>(count);
       for (std::size_t row = 0; row < (count > 1 ? 3u : 1u); ++row) {
-        const double* const first = in.data() + row * static_cast<std::size_t>(count);
-        double total = 0, error = 0;
-        for (std::int64_t i = 0; i < count; ++i) total += ::std::exp(first[i]);
-        for (std::int64_t i = 0; i < count; ++i)
-          error =
-              ::std::fmax(error, ::std::fabs(out[row * static_cast<std::size_t>(count) + static_cast<std::size_t>(i)] -
-                                             ::std::exp(first[i]) / total));
+        double total = 0, error = 0, log_error = 0;
+        for (std::size_t i = row * width; i < (row + 1) * width; ++i) total += ::std::exp(in[i]);
+        for (std::size_t i = row * width; i < (row + 1) * width; ++i) {
+          error = ::std::fmax(error, ::std::fabs(out[i] - ::std::exp(in[i]) / total));
+          if (in[i] == -kInfinity) CHECK(logs[i] == -kInfinity);
+          else log_error = ::std::fmax(log_error, ::std::fabs(logs[i] - (in[i] - ::std::log(total))));
+        }
         CAPTURE(count, row, dtype);
         CHECK(error <= (dtype == DType::float64 ? 1e-15 : 6e-7));
+        CHECK(log_error <= (dtype == DType::float64 ? 4e-15 : 2e-6));  // of numbers up to 11
       }
-      if (count > 1)
-        for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-          CHECK(::std::isnan(out[3 * static_cast<std::size_t>(count) + i]));
+      for (std::size_t i = 3 * width; count > 1 && i < 4 * width; ++i) {
+        CHECK(::std::isnan(out[i]));
+        CHECK(::std::isnan(logs[i]));
+      }
     }
 }
 

@@ -1,6 +1,7 @@
 // Tensors: how they are made, what they say of themselves, handles and copies, single and all values, changes in place.
 #include "tests/support.hpp"
 
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -177,6 +178,24 @@ TEST_CASE("shapes compare by all their sizes, and print as a list", "[tensor]") 
 }
 
 // --- handles ---------------------------------------------------------------------------------------------------
+
+TEST_CASE("shapes are made of whatever lists int64, if that is said", "[tensor]") {
+  std::vector<std::int64_t> vector = {2, 3};
+  const std::array<std::int64_t, 2> array = {2, 3};
+  std::int64_t plain[] = {2, 3};
+  const Shape shape = {2, 3}, empty(std::vector<std::int64_t>{});
+  for (const Shape& made : {Shape(vector), Shape(std::as_const(vector)), Shape(std::vector<std::int64_t>{2, 3}),
+                            Shape(array), Shape(plain), Shape(std::span<std::int64_t>(vector)),
+                            Shape(std::span<const std::int64_t>(vector)), Shape(std::span(plain)), Shape(shape)})
+    CHECK(made == shape);
+  CHECK(empty.rank() == 0);
+  const std::initializer_list<std::int64_t> list = {2, 3};
+  CHECK(Shape(list) == shape);
+  CHECK_FALSE(std::is_convertible_v<std::vector<std::int64_t>, Shape>);
+  CHECK_FALSE(std::is_constructible_v<Shape, std::vector<int>>);
+  CHECK_FALSE(std::is_constructible_v<Shape, int>);
+  CHECK(std::is_trivially_copyable_v<Shape>);
+}
 
 TEST_CASE("copying a tensor copies the handle, copy() the elements", "[tensor]") {
   Tensor a = {1.0f, 2.0f};

@@ -135,9 +135,11 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
   if constexpr (std::is_floating_point_v<T>) {
     if (kind != Reduction::prod && step != 0 && count <= kRowPiece) {
       const auto& k = simd().of<T>();
-      const auto rows_of = kind == Reduction::sum ? k.sum_rows : kind == Reduction::max ? k.max_of_rows : k.min_of_rows;
       base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-        rows_of(from + begin * step, step, end - begin, count, out.as<T>() + begin);
+        const T* const first = from + begin * step;
+        T* const to = out.as<T>() + begin;
+        if (kind == Reduction::sum) k.sum_rows(first, step, end - begin, count, to);
+        else k.extremes_of_rows(first, step, end - begin, count, kind == Reduction::min, to);
       });
       return;
     }
@@ -265,9 +267,7 @@ void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
     std::int64_t* const to = out.as<std::int64_t>();
     base::parallel_for(out.numel(), kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       if constexpr (std::is_floating_point_v<T>) {
-        const auto& k = simd().of<T>();
-        (kLargest ? k.argmax_of_rows : k.argmin_of_rows)(from + begin * row_step, row_step, end - begin, count,
-                                                         to + begin);
+        simd().of<T>().places_of_extremes(from + begin * row_step, row_step, end - begin, count, !kLargest, to + begin);
       } else {
         for (std::int64_t row = begin; row < end; ++row) {
           const T* const line = from + row * row_step;

@@ -6,41 +6,29 @@ namespace {
 /// Whether register r of several in a row is the first of its cache line.
 template <class T> constexpr bool begins_line(int r) { return r * static_cast<int>(sizeof(Lanes<T>)) % 64 == 0; }
 
-/// What the rule keeps of each pair; b where either is NaN.
-template <class Op, class T> CAPSTAN_INLINE Lanes<T> better(Lanes<T> a, Lanes<T> b) {
-  if constexpr (std::is_same_v<Op, kernels::Maximum>) return larger(a, b);
-  else return smaller(a, b);
-}
-/// What is no better than any other value.
-template <class Op> constexpr double kWorst = std::is_same_v<Op, kernels::Maximum> ? -HUGE_VAL : HUGE_VAL;
-
-/// The best lane; of NaN it makes anything.
-template <class Op, class T> CAPSTAN_INLINE T best_lane(Lanes<T> x) {
+/// The largest lane; of NaN it makes anything.
+template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) {
 #if defined(__AVX512F__)
-  if constexpr (std::is_same_v<Op, kernels::Maximum>) {
-    if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
-    else return _mm512_reduce_max_pd(x.v);
-  } else {
-    if constexpr (sizeof(T) == 4) return _mm512_reduce_min_ps(x.v);
-    else return _mm512_reduce_min_pd(x.v);
-  }
+  if constexpr (sizeof(T) == 4) return _mm512_reduce_max_ps(x.v);
+  else return _mm512_reduce_max_pd(x.v);
 #else
   return folded(
-      x, [](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) { return better<Op>(a, b); });
+      x, [](Lanes<T> a, Lanes<T> b) __attribute__((always_inline)) { return larger(a, b); });
 #endif
 }
-template <class T> CAPSTAN_INLINE T max_lanes(Lanes<T> x) { return best_lane<kernels::Maximum>(x); }
 
-/// Of rows side by side, each as if it were alone.
-template <class Op, int Rows, int Registers, class T>
-CAPSTAN_INLINE void extremes(const T* rows, std::int64_t row_step, std::int64_t count, T* found) {
+/// The largest of rows side by side, each as if it were alone; or, as the largest under the other sign, the smallest.
+template <int Rows, int Registers, class T>
+CAPSTAN_INLINE void extremes(const T* rows, std::int64_t row_step, std::int64_t count, bool smallest, T* found) {
   using L = Lanes<T>;
   constexpr std::int64_t kStep = Registers * L::size;
   const std::int64_t ahead = bytes_ahead;
+  const typename L::Bits sign = L(smallest ? -0.0 : 0.0).bits();
+  const auto signed_as_asked = [&](L x) __attribute__((always_inline)) { return L::of(x.bits() ^ sign); };
   L best[Rows][Registers];
   Mask<T> strange[Rows] = {};  // NaN was seen there
   for (auto& row : best)
-    for (auto& part : row) part = L(kWorst<Op>);
+    for (auto& part : row) part = L(-HUGE_VAL);
   std::int64_t i = 0;
   for (; i + kStep <= count; i += kStep)
     for (int row = 0; row < Rows; ++row)
@@ -49,43 +37,48 @@ CAPSTAN_INLINE void extremes(const T* rows, std::int64_t row_step, std::int64_t 
         if constexpr (Rows == 1)
           if (begins_line<T>(r)) __builtin_prefetch(reinterpret_cast<const char*>(x) + ahead);
         const L first = L::load(x), second = L::load(x + L::size);
-        best[row][r] = better<Op>(first, best[row][r]);
-        best[row][r + 1] = better<Op>(second, best[row][r + 1]);
+        best[row][r] = larger(signed_as_asked(first), best[row][r]);
+        best[row][r + 1] = larger(signed_as_asked(second), best[row][r + 1]);
         strange[row] = strange[row] | unordered(first, second);
       }
   const auto take = [&](int row, L x) __attribute__((always_inline)) {
-    best[row][0] = better<Op>(x, best[row][0]);
+    best[row][0] = larger(x, best[row][0]);
     strange[row] = strange[row] | unordered(x, x);
   };
   if (count < L::size)
     for (int row = 0; row < Rows; ++row)
-      take(row, first_of(load_part(rows + row * row_step, count), count, L(kWorst<Op>)));
+      take(row, first_of(signed_as_asked(load_part(rows + row * row_step, count)), count, L(-HUGE_VAL)));
   else
     for (; i < count; i += L::size) {  // the last ones once more with what stands before them
       const std::int64_t at = i + L::size <= count ? i : count - L::size;
-      for (int row = 0; row < Rows; ++row) take(row, L::load(rows + row * row_step + at));
+      for (int row = 0; row < Rows; ++row) take(row, signed_as_asked(L::load(rows + row * row_step + at)));
     }
   for (int row = 0; row < Rows; ++row) {
     for (int width = Registers / 2; width > 0; width /= 2)
-      for (int r = 0; r < width; ++r) best[row][r] = better<Op>(best[row][r], best[row][r + width]);
-    found[row] = any(strange[row]) ? static_cast<T>(__builtin_nan("")) : best_lane<Op>(best[row][0]);
+      for (int r = 0; r < width; ++r) best[row][r] = larger(best[row][r], best[row][r + width]);
+    const T largest = max_lanes(best[row][0]);
+    found[row] = any(strange[row]) ? static_cast<T>(__builtin_nan("")) : smallest ? -largest : largest;
   }
 }
 
-template <class Op, class T> T extreme(const T* x, std::int64_t count) {
+template <class T> [[gnu::noinline]] T extreme(const T* x, std::int64_t count, bool smallest) {
   T found;
-  extremes<Op, 1, 4>(x, 0, count, &found);
+  extremes<1, 4>(x, 0, count, smallest, &found);
   return found;
 }
+template <class T> T max(const T* x, std::int64_t count) { return extreme(x, count, false); }
+template <class T> T min(const T* x, std::int64_t count) { return extreme(x, count, true); }
 
-template <class Op, class T>
-void extremes_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* found) {
+template <class T>
+void extremes_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, bool smallest,
+                      T* found) {
   std::int64_t row = 0;
   if (count <= short_row) {
-    for (; row + 4 <= row_count; row += 4) extremes<Op, 4, 2>(rows + row * row_step, row_step, count, found + row);
-    for (; row < row_count; ++row) extremes<Op, 1, 2>(rows + row * row_step, row_step, count, found + row);
+    for (; row + 4 <= row_count; row += 4)
+      extremes<4, 2>(rows + row * row_step, row_step, count, smallest, found + row);
+    for (; row < row_count; ++row) extremes<1, 2>(rows + row * row_step, row_step, count, smallest, found + row);
   }
-  for (; row < row_count; ++row) found[row] = extreme<Op>(rows + row * row_step, count);
+  for (; row < row_count; ++row) found[row] = extreme(rows + row * row_step, count, smallest);
 }
 
 /// Where the first value stands that equals this one, which one does; of NaN the first NaN.
@@ -98,18 +91,17 @@ template <class T> CAPSTAN_INLINE std::int64_t place_of(T value, const T* x, std
   }
 }
 
-template <class Op, class T>
-void places_of_extremes(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+template <class T>
+void places_of_extremes(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, bool smallest,
                         std::int64_t* places) {
   constexpr std::int64_t kBlock = 4096;  // is looked through a second time while it is in the first-level cache
   for (std::int64_t row = 0; row < row_count; ++row) {
     const T* const x = rows + row * row_step;
     std::int64_t begin = 0;
-    T best = extreme<Op>(x, count < kBlock ? count : kBlock);
+    T best = extreme(x, count < kBlock ? count : kBlock, smallest);
     for (std::int64_t next = kBlock; next < count && best == best; next += kBlock) {
-      const T here = extreme<Op>(x + next, count - next < kBlock ? count - next : kBlock);
-      const bool is_better = std::is_same_v<Op, kernels::Maximum> ? here > best : here < best;
-      if (is_better || here != here) best = here, begin = next;
+      const T here = extreme(x + next, count - next < kBlock ? count - next : kBlock, smallest);
+      if ((smallest ? here < best : here > best) || here != here) best = here, begin = next;
     }
     places[row] = begin + place_of(best, x + begin, count - begin);
   }

@@ -271,13 +271,11 @@ template <class T> struct FloatKernels {
   void (*sum_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* sums);
   T (*max)(const T* x, std::int64_t count);  // count >= 1; NaN if there is one
   T (*min)(const T* x, std::int64_t count);
-  void (*max_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* found);
-  void (*min_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* found);
-  // places of the first ones, or of the first NaN
-  void (*argmax_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
-                         std::int64_t* places);
-  void (*argmin_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
-                         std::int64_t* places);
+  // the largest or smallest of each row; the place of the first such, or of the first NaN
+  void (*extremes_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+                           bool smallest, T* found);
+  void (*places_of_extremes)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+                             bool smallest, std::int64_t* places);
   kernels::Factor (*product)(const T* x, std::int64_t count);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   // sums of x - shift and of its square, in double: of one row; added to those of each column

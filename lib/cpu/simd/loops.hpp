@@ -232,10 +232,10 @@ template <class T> kernels::Factor product(const T* x, std::int64_t count) {
     for (auto& part : parts)
       if (!all_near(part)) part = scaled(part, exponent);
   }
-  const W folded = (parts[0] * parts[1]) * (parts[2] * parts[3]);
+  const W joint = (parts[0] * parts[1]) * (parts[2] * parts[3]);
   double lanes[W::size];
-  if (all_near(folded)) {
-    folded.store(lanes);
+  if (all_near(joint)) {
+    joint.store(lanes);
     for (int width = W::size / 2; width > 0; width /= 2)
       for (int k = 0; k < width; ++k) lanes[k] *= lanes[k + width];
     return kernels::scaled_factor(lanes[0], exponent);
@@ -324,7 +324,7 @@ template <class T> double shifted_sum_of_exp(const T* x, T* shift, std::int64_t 
   if (count <= 2 * size) return shifted_sum_short<2>(x, shift, count);
   if (count <= 3 * size) return shifted_sum_short<3>(x, shift, count);
   if (count <= 4 * size) return shifted_sum_short<4>(x, shift, count);
-  const T largest = extreme<kernels::Maximum>(x, count);
+  const T largest = max(x, count);
   *shift = finite_or_zero(largest);  // all -inf, or a +inf or NaN: the plain formula gives the right answer
   return sum_of_exp<T>(x, *shift, nullptr, count);
 }
@@ -352,34 +352,19 @@ template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   if (count <= 2 * size) return softmax_short<2>(x, y, count);
   if (count <= 3 * size) return softmax_short<3>(x, y, count);
   if (count <= 4 * size) return softmax_short<4>(x, y, count);
-  const T largest = extreme<kernels::Maximum>(x, count);
+  const T largest = max(x, count);
   const double total = sum_of_exp(x, largest, y, count);
   const T scale = static_cast<T>(1 / total);
   binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
 }
 
-// (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
-template <int Registers, class T> CAPSTAN_INLINE void log_softmax_short(const T* x, T* y, std::int64_t count) {
-  using L = Lanes<T>;
-  constexpr int kLast = Registers - 1;
-  L v[Registers], e[Registers];
-  const T largest = load_short(x, count, v);
-  for (int r = 0; r < Registers; ++r) e[r] = v[r];
-  const L shift(largest), sub(static_cast<T>(kernels::log(static_cast<double>(exp_short(e, count, largest)))));
-  for (int r = 0; r < kLast; ++r) ((v[r] - shift) - sub).store(y + r * L::size);
-  store_part((v[kLast] - shift) - sub, y + kLast * L::size, count - kLast * L::size);
-}
-
 template <class T> void log_softmax(const T* x, T* y, std::int64_t count) {
-  constexpr std::int64_t size = Lanes<T>::size;
-  if (count <= size) return log_softmax_short<1>(x, y, count);
-  if (count <= 2 * size) return log_softmax_short<2>(x, y, count);
-  if (count <= 3 * size) return log_softmax_short<3>(x, y, count);
-  if (count <= 4 * size) return log_softmax_short<4>(x, y, count);
-  const T largest = extreme<kernels::Maximum>(x, count);
-  const T rest = static_cast<T>(kernels::log(sum_of_exp<T>(x, largest, nullptr, count)));
   using L = Lanes<T>;
-  const L shift(largest), sub(rest);
+  T largest;
+  const double total = shifted_sum_of_exp(x, &largest, count);
+  // of an infinity nothing is left but NaN, as of all -infinity
+  const L shift(largest), sub(static_cast<T>(kernels::log(total < HUGE_VAL ? total : __builtin_nan(""))));
+  // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
   std::int64_t i = 0;
   for (; i + L::size <= count; i += L::size) ((L::load(x + i) - shift) - sub).store(y + i);
   if (i < count) store_part((load_part(x + i, count - i) - shift) - sub, y + i, count - i);
