@@ -57,7 +57,11 @@ void custom_replay(Replay& r) {
 
 }  // namespace
 
-Tensors listed(Tensor one) { return Tensors(1, std::move(one)); }
+Tensors listed(Tensor one) {
+  Tensors list;
+  list.push_back(std::move(one));
+  return list;
+}
 
 Tensors custom_gradient(const Function& forward, const Backward& backward, std::span<const Tensor> inputs,
                         Where where) {

@@ -119,7 +119,7 @@ TEST_CASE("products of any length are right where factors are far away from each
 
 TEST_CASE("products stay in range up to the end of a row, wherever that lies", "[reduce]") {
   constexpr int kHead = 384, kMiddle = 192, kLow = 32;
-  for (int end = 1; end <= 230; ++end) {  // of tiny factors, which begin in what is near, but not 1
+  for (int end = 1; end <= 230; ++end) {  // of tiny factors; with wide registers they begin in what is near, but not 1
     const int total = 48 * kLow + 148 * end;
     std::vector<float> x;
     for (int i = 0; i < kHead; ++i) x.push_back(std::ldexp(1.0f, total / kHead + (i < total % kHead ? 1 : 0)));

@@ -16,7 +16,7 @@ class Shape;
 inline constexpr int kMaxRank = 8;
 
 namespace detail {
-/// A span would be asked whether each copy of a shape, and each list in braces, converts to it, which takes compilers long.
+/// Instead of a span, to which each copy of a shape and each list might convert: to find out takes compilers long.
 template <class Sizes>
 concept IsSizes = !std::is_same_v<std::remove_cvref_t<Sizes>, Shape> &&
                   !std::is_same_v<std::remove_cvref_t<Sizes>, std::initializer_list<std::int64_t>> &&
@@ -30,7 +30,7 @@ class Shape {
  public:
   constexpr Shape() noexcept = default;
   Shape(std::initializer_list<std::int64_t> sizes, Where where = Where::current());
-  /// Of whatever a std::span<const std::int64_t> is made of: vectors, arrays, spans.
+  /// Of a vector, array or span of int64, or whatever else converts to std::span<const std::int64_t>.
   template <class Sizes>
   requires detail::IsSizes<Sizes>
   explicit Shape(Sizes&& sizes, Where where = Where::current()) { assign(sizes, where); }

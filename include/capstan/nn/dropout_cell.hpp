@@ -1,7 +1,6 @@
 #pragma once
 // Dropout around a cell: on its input, its state and its output.
 #include <cstdint>
-#include <span>
 #include <string_view>
 #include <type_traits>
 #include <utility>

@@ -137,13 +137,15 @@ struct StepPlan {
 
 /// Optimizers whose step is one fused rule.
 class FusedOptimizer : public Optimizer {
+ public:
+  ~FusedOptimizer() override;
+
  protected:
   FusedOptimizer() = default;
   FusedOptimizer(const FusedOptimizer&) = default;
   FusedOptimizer(FusedOptimizer&&) noexcept = default;
   FusedOptimizer& operator=(const FusedOptimizer& other);
   FusedOptimizer& operator=(FusedOptimizer&&) noexcept = default;
-  ~FusedOptimizer() override;
 
   void add_parameters(std::vector<Tensor> parameters);
   /// A state of a parameter; undefined if it has none of that name.

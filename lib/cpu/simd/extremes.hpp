@@ -35,7 +35,8 @@ CAPSTAN_INLINE void extremes(const T* rows, std::int64_t row_step, std::int64_t 
       for (int r = 0; r < Registers; r += 2) {
         const T* const x = rows + row * row_step + i + r * L::size;
         if constexpr (Rows == 1)
-          if (begins_line<T>(r)) __builtin_prefetch(reinterpret_cast<const char*>(x) + ahead);
+          for (int k = 0; k < 2; ++k)
+            if (begins_line<T>(r + k)) __builtin_prefetch(reinterpret_cast<const char*>(x + k * L::size) + ahead);
         const L first = L::load(x), second = L::load(x + L::size);
         best[row][r] = larger(signed_as_asked(first), best[row][r]);
         best[row][r + 1] = larger(signed_as_asked(second), best[row][r + 1]);
@@ -63,7 +64,8 @@ CAPSTAN_INLINE void extremes(const T* rows, std::int64_t row_step, std::int64_t 
 
 template <class T> [[gnu::noinline]] T extreme(const T* x, std::int64_t count, bool smallest) {
   T found;
-  extremes<1, 4>(x, 0, count, smallest, &found);
+  if (count <= short_row) extremes<1, 2>(x, 0, count, smallest, &found);
+  else extremes<1, 4>(x, 0, count, smallest, &found);
   return found;
 }
 template <class T> T max(const T* x, std::int64_t count) { return extreme(x, count, false); }
@@ -73,11 +75,8 @@ template <class T>
 void extremes_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, bool smallest,
                       T* found) {
   std::int64_t row = 0;
-  if (count <= short_row) {
-    for (; row + 4 <= row_count; row += 4)
-      extremes<4, 2>(rows + row * row_step, row_step, count, smallest, found + row);
-    for (; row < row_count; ++row) extremes<1, 2>(rows + row * row_step, row_step, count, smallest, found + row);
-  }
+  for (; count <= short_row && row + 4 <= row_count; row += 4)
+    extremes<4, 2>(rows + row * row_step, row_step, count, smallest, found + row);
   for (; row < row_count; ++row) found[row] = extreme(rows + row * row_step, count, smallest);
 }
 
@@ -94,7 +93,7 @@ template <class T> CAPSTAN_INLINE std::int64_t place_of(T value, const T* x, std
 template <class T>
 void places_of_extremes(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, bool smallest,
                         std::int64_t* places) {
-  constexpr std::int64_t kBlock = 4096;  // is looked through a second time while it is in the first-level cache
+  constexpr std::int64_t kBlock = 4096;  // of a long row one with the best is looked through a second time
   for (std::int64_t row = 0; row < row_count; ++row) {
     const T* const x = rows + row * row_step;
     std::int64_t begin = 0;

@@ -150,7 +150,7 @@ template <class T> CAPSTAN_INLINE int first_lane(Mask<T> mask) {
 #endif
 }
 
-/// The larger or the smaller of each pair; b where either is NaN.
+/// The larger of each pair; b where either is NaN.
 template <class T> CAPSTAN_INLINE Lanes<T> larger(Lanes<T> a, Lanes<T> b) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_max_ps(a.v, b.v));
@@ -160,17 +160,6 @@ template <class T> CAPSTAN_INLINE Lanes<T> larger(Lanes<T> a, Lanes<T> b) {
   else return Lanes<T>(_mm256_max_pd(a.v, b.v));
 #else
   return select(a > b, a, b);
-#endif
-}
-template <class T> CAPSTAN_INLINE Lanes<T> smaller(Lanes<T> a, Lanes<T> b) {
-#if defined(__AVX512F__)
-  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_min_ps(a.v, b.v));
-  else return Lanes<T>(_mm512_min_pd(a.v, b.v));
-#elif defined(__AVX2__)
-  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_min_ps(a.v, b.v));
-  else return Lanes<T>(_mm256_min_pd(a.v, b.v));
-#else
-  return select(a < b, a, b);
 #endif
 }
 /// Where one of the two is NaN.
