@@ -7,6 +7,7 @@ function(capstan_add_shared)
   add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
   set_target_properties(capstan_shared PROPERTIES
     OUTPUT_NAME capstan LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared")
+  target_link_options(capstan_shared PRIVATE -Wl,-Bsymbolic-functions)
   target_link_libraries(capstan_shared PRIVATE
     -s $<TARGET_NAME_IF_EXISTS:capstan_openblas_archive>
     -Wl,--as-needed capstan::capstan)
