@@ -55,6 +55,15 @@ Tensor& Replay::sum_of(int input) const {
   return work_.gradients[at];
 }
 
+std::optional<Replay> Replay::behind(int input, ReplayFunction rule) const {
+  if (!needs(input) || work_.hooked || listening() || core::observed()) return std::nullopt;
+  const std::uint32_t slot = entry_.input_slots()[input];
+  if ((work_.marks[slot - work_.base] & kIsSource) != 0) return std::nullopt;
+  const Entry* maker = Log::of_this_thread().maker(slot);
+  if (maker == nullptr || maker->replay != rule) return std::nullopt;
+  return Replay(*maker, work_);
+}
+
 void Replay::settle() const { work_.beside.finish(); }
 
 bool Replay::give_beside(int input, const Tensor& a, const Tensor& b) {
@@ -361,11 +370,12 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
   GradientWork& work = session.work();
   if (lowest != kNoSlot) {
     work.base = lowest;
+    work.hooked = !tape.hooks.empty();
     work.marks.assign(highest - lowest + 1, 0);
     work.gradients.resize(highest - lowest + 1);
     for (const Tensor& source : request.sources)
       if (const std::uint32_t slot = slot_of(source); slot != kNoSlot) {
-        const bool unseen = log.slots[slot].leaf != nullptr && tape.hooks.empty();
+        const bool unseen = log.slots[slot].leaf != nullptr && !work.hooked;
         work.marks[slot - lowest] |= kDependsOnSource | kIsSource | (unseen ? kIsUnseen : 0);
       }
     for (const Tensor& target : request.targets)

@@ -11,6 +11,7 @@ struct RecurrentRule {
   core::RecurrentKind kind;
   bool cell = false;  // x and h are [batch, ...], and there are no outputs
   bool reverse = false, time_major = false, time_major_memory = false;
+  std::int64_t table_rows = 0;  // of the table that x was looked up in, if it was; see embedding.hpp
 
   bool is_gru() const noexcept { return kind == core::RecurrentKind::gru || kind == core::RecurrentKind::gru_before; }
   std::int64_t blocks() const noexcept { return kind == core::RecurrentKind::lstm ? 4 : is_gru() ? 3 : 1; }
@@ -40,6 +41,22 @@ inline RecurrentOperands recurrent_operands(const Replay& r, RecurrentPlace at) 
 struct RecurrentOutputs {
   Tensor outputs, h, c;
 };
+
+struct RecurrentSizes {
+  std::int64_t batch, time, inputs, hidden, units;
+};
+
+/// By the fused kernels of float32 and float64. Operands were checked, and have these sizes; lengths are int64 on the host
+/// or undefined.
+RecurrentOutputs run_fused(const char* op, RecurrentRule rule, const RecurrentOperands& o, const RecurrentSizes& s,
+                           const Tensor& lengths, Where where);
+/// Outputs of two sequences side by side, and the last states of each.
+struct BothOutputs {
+  Tensor outputs, h, c, back_h, back_c;
+};
+/// A sequence and another one of the same x back in time, as one entry.
+BothOutputs run_both_fused(const char* op, RecurrentRule rule, const RecurrentOperands& o, const RecurrentSizes& s,
+                           const RecurrentOperands& p, const RecurrentSizes& back, const Tensor& lengths, Where where);
 
 /// In ordinary operations: for 16-bit types, for rules without a kernel, and for gradients that an outer tape follows.
 /// Operands were checked; lengths are int64 or undefined.

@@ -6,6 +6,7 @@
 // is one append however many tapes listen, and the replay of an inner tape is recorded by the outer ones like anything
 // else. A tensor knows its slot's number; the log owns what the replay needs; nothing points back.
 #include <cstring>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -170,6 +171,9 @@ class Replay {
   /// Adds the matrices' product a @ b to the gradient for an input while the replay goes on. False where that cannot be
   /// or gains nothing.
   bool give_beside(int input, const Tensor& a, const Tensor& b);
+  /// The replay of the entry that made an input by that rule, if nobody else asks for that input's gradient: then a rule
+  /// may give on its behalf. While no other tape listens.
+  std::optional<Replay> behind(int input, ReplayFunction rule) const;
   /// Ends what goes on beside the replay, for who lets the user's code run.
   void settle() const;
 

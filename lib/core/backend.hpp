@@ -46,7 +46,8 @@ struct RnnBackward {
 enum class RecurrentKind : std::uint8_t { rnn_tanh, rnn_relu, gru, gru_before, lstm };
 
 /// A whole recurrent sequence, with the weights of ops/recurrent.hpp. x and the outputs are [batch, time, ...] with any
-/// strides but contiguous last axes; all else is contiguous. A single step may be without its axis.
+/// strides but contiguous last axes, index [batch, time] has any; all else is contiguous. A single step may be without
+/// its axis.
 struct RecurrentTask {
   RecurrentKind kind;
   bool reverse;
@@ -55,6 +56,8 @@ struct RecurrentTask {
   const TensorImpl &wx, &wh;
   const TensorImpl *b, *bn, *projection;  // may be null
   const std::int64_t* lengths;            // on the host, each in 0..time; null for time
+  const TensorImpl* index = nullptr;      // x was looked up: its lines are these rows of a table, int64. Else null
+  std::int64_t table_rows = 0;            // of that table
 };
 /// gates and the states that steps begin with are kept for the gradient, in an order of the backend's own: `lines` rows
 /// of gates * hidden and of the states' widths, where lines is the number of all steps. Null if nobody needs them; the
@@ -65,12 +68,14 @@ struct RecurrentResults {
   TensorImpl* c;
   TensorImpl *gates, *entering_h, *entering_c;
 };
-/// The gradients given, null if there are none, and those to be made, null if nobody needs them.
+/// The gradients given, null if there are none, and those to be made, null if nobody needs them. That for the table
+/// [table_rows, inputs] which x was looked up in, asked for in place of x's, is contiguous.
 struct RecurrentGradients {
   const TensorImpl& gates;
   const TensorImpl *entering_h, *entering_c;
   const TensorImpl *outputs, *last_h, *last_c;
   TensorImpl *x, *h0, *c0, *wx, *wh, *b, *bn, *projection;
+  TensorImpl* table = nullptr;
 };
 
 /// Elements that are kept become scale * x + shift, the others `dropped`. Each decision is one of `draw`, bernoulli's

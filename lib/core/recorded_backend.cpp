@@ -25,7 +25,8 @@ class Keep {
   }
   RecurrentTask operator()(const RecurrentTask& t) const {
     const Keep& k = *this;
-    return {t.kind, t.reverse, k(t.x), k(t.h0), k(t.c0), k(t.wx), k(t.wh), k(t.b), k(t.bn), k(t.projection), t.lengths};
+    return {t.kind, t.reverse, k(t.x),          k(t.h0),   k(t.c0),    k(t.wx),     k(t.wh),
+            k(t.b), k(t.bn),   k(t.projection), t.lengths, k(t.index), t.table_rows};
   }
   RecurrentResults operator()(const RecurrentResults& t) const {
     const Keep& k = *this;

@@ -1,6 +1,7 @@
 #include "lib/cpu/recurrent.hpp"
 
 #include <numeric>
+#include <utility>
 
 namespace capstan::on_cpu {
 namespace {
@@ -189,6 +190,36 @@ InputLines<T>::InputLines(const Schedule& steps, const TensorImpl& x)
 }
 
 template <class T>
+LookedUp<T>::LookedUp(const Schedule& steps, const core::RecurrentTask& task)
+    : lines_(steps.lines),
+      rows_((task.table_rows + 1) / 2 * 2),
+      terms_(lines_, core::calling_place()),
+      table_(rows_ * task.wx.shape[0], core::calling_place()) {
+  const TensorImpl &x = task.x, &index = *task.index;
+  const std::int64_t width = task.wx.shape[0];
+  core::Scratch<bool> seen(rows_, core::calling_place());
+  std::fill_n(seen.data(), rows_, false);
+  std::fill_n(table_.data(), rows_ * width, T(0));
+  SingleTerm<T>* term = terms_.data();
+  for (std::int64_t t = 0; t < steps.time; ++t)
+    for (std::int64_t row = 0; row < steps.active(t); ++row, ++term) {
+      const std::int64_t place = steps.place(row);
+      const std::int64_t chosen = index.as<std::int64_t>()[place * index.strides[0] + t * index.strides[1]];
+      *term = {chosen, static_cast<std::int32_t>(term - terms_.data()), T(1)};
+      if (std::exchange(seen[chosen], true)) continue;
+      std::copy_n(x.as<T>() + place * x.strides[0] + t * x.strides[1], width, table_.data() + chosen * width);
+    }
+}
+
+template <class T>
+void LookedUp<T>::add_up(const T* from, std::int64_t width, T* sums) {
+  std::fill_n(sums, rows_ * width, T(0));
+  for (std::int64_t i = 0; i < lines_; i += kSumBlock)
+    put_in_order(terms_.data() + i, std::min(kSumBlock, lines_ - i), rows_);
+  give_in_blocks<T>(terms_.data(), lines_, {from, width, 1}, sums, width, width, false);
+}
+
+template <class T>
 void scatter_lines(const Schedule& steps, const T* lines, const TensorImpl& x) {
   const std::int64_t width = x.shape[2];
   for_lines(steps, width, [&](std::int64_t line, std::int64_t row, std::int64_t t) {
@@ -208,6 +239,7 @@ void clear_padding(const Schedule& steps, const TensorImpl& x) {
 #define CAPSTAN_INSTANTIATE(T)                                               \
   template class Panels<T>;                                                  \
   template class InputLines<T>;                                              \
+  template class LookedUp<T>;                                                \
   template void scatter_lines(const Schedule&, const T*, const TensorImpl&); \
   template void clear_padding<T>(const Schedule&, const TensorImpl&);
 CAPSTAN_INSTANTIATE(float)

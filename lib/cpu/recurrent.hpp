@@ -177,7 +177,27 @@ class InputLines {
   const T* data_;
 };
 
-/// And back, with zeros elsewhere.
+/// Inputs that were looked up in a table: what is linear in them is made of its rows, of which there are fewer than lines.
+template <class T>
+class LookedUp {
+ public:
+  LookedUp(const Schedule& steps, const core::RecurrentTask& task);
+  /// For every line its row, times 1.
+  const SingleTerm<T>* terms() const { return terms_.data(); }
+  /// The rows [rows(), inputs], as lines have them; zeros for those that no line has, and for one more if there would be
+  /// an odd number: a tile of a single row adds in an order of its own, and sums shall not depend on the table's size.
+  const T* table() const { return table_.data(); }
+  std::int64_t rows() const { return rows_; }
+  /// For every row the sum of what its lines have in `from` [lines, width], to `sums` [rows(), width].
+  void add_up(const T* from, std::int64_t width, T* sums);
+
+ private:
+  std::int64_t lines_, rows_;
+  core::Scratch<SingleTerm<T>> terms_;
+  core::Scratch<T> table_;
+};
+
+/// Lines back to their places in x, with zeros elsewhere.
 template <class T>
 void scatter_lines(const Schedule& steps, const T* lines, const TensorImpl& x);
 /// Zeros for the steps that rows have not.

@@ -66,7 +66,9 @@ class Backward {
     enter(dh_.data(), to_.h0, units_);
     if (task_.c0 != nullptr) enter(dc_.data(), to_.c0, hidden_);
     weights();
-    inputs();
+    if (task_.index != nullptr && (to_.wx != nullptr || to_.table != nullptr)) through_table();
+    else if (to_.wx != nullptr) input_weights();
+    if (to_.x != nullptr) inputs();
   }
 
  private:
@@ -266,12 +268,6 @@ class Backward {
         multiply<T>({to_.gates.as<T>() + 3 * hidden_, 1, line_}, {pre_.data(), line_, 1}, to_.wh->as<T>() + 2 * hidden_,
                     width_, hidden_, hidden_, steps_.lines);
     }
-    if (to_.wx != nullptr) {
-      const InputLines<T> lines(steps_, task_.x);
-      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
-        over_lines(lines.data(), inputs_, from, count, to_.wx->as<T>() + column, columns_, all_lines());
-      });
-    }
     if (to_.b != nullptr)
       for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
         sum_columns(pre_.data() + from, line_, steps_.lines, count, to_.b->as<T>() + column);
@@ -282,8 +278,31 @@ class Backward {
                   hidden_, units_, steps_.lines);
   }
 
+  void input_weights() {
+    const InputLines<T> lines(steps_, task_.x);
+    for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+      over_lines(lines.data(), inputs_, from, count, to_.wx->as<T>() + column, columns_, all_lines());
+    });
+  }
+
+  /// Where inputs were looked up in a table, `pre` is summed over the lines of each of its rows first.
+  void through_table() {
+    LookedUp<T> from(steps_, task_);
+    core::Scratch<T> sums(from.rows() * line_, core::calling_place());
+    from.add_up(pre_.data(), line_, sums.data());
+    bool added = false;
+    for_blocks([&](std::int64_t first, std::int64_t count, std::int64_t column) {
+      if (to_.wx != nullptr)
+        multiply<T>({from.table(), 1, inputs_}, {sums.data() + first, line_, 1}, to_.wx->as<T>() + column, columns_,
+                    inputs_, count, from.rows());
+      if (to_.table != nullptr)
+        multiply<T>({sums.data() + first, line_, 1}, {task_.wx.as<T>() + column, 1, columns_}, to_.table->as<T>(),
+                    inputs_, task_.table_rows, inputs_, count, {nullptr, added});
+      added = true;
+    });
+  }
+
   void inputs() {
-    if (to_.x == nullptr) return;
     const bool scatter = steps_.order() != nullptr || !in_lines(*to_.x);
     core::Scratch<T> lines(scatter ? steps_.lines * inputs_ : 0, core::calling_place());
     T* dx = scatter ? lines.data() : to_.x->as<T>();

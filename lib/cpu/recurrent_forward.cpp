@@ -115,7 +115,9 @@ class Forward {
                  is_zero(task_.h0.as<T>(), steps_.batch * units_) && are_finite(task_.wh.as<T>(), width, units_, width);
     const RecurrentCut cut = cut_recurrent(steps_, width * units_, hidden_, sizeof(T));
     std::optional<InputLines<T>> lines;
-    if (takes_inputs(cut)) {
+    if (task_.index != nullptr) {
+      multiply_table(cut);
+    } else if (takes_inputs(cut)) {
       if (steps_.order() != nullptr) x_ = lines.emplace(steps_, task_.x).data();
       find_terms();
       if (!terms_.has_value())
@@ -143,6 +145,22 @@ class Forward {
     return !cut.by_units && added_ == blocks_.recurrent && inputs_ > 0 && inputs_ <= kFewInputs &&
            steps_.batch >= kEnoughRows;
   }
+  /// Multiplies the rows of the table that inputs were looked up in. Steps take them, or gates begin with them, as they
+  /// would multiply inputs: sums are the same.
+  void multiply_table(const RecurrentCut& cut) {
+    const LookedUp<T>& from = looked_up_.emplace(steps_, task_);
+    const std::int64_t rows = from.rows(), columns = task_.wx.shape[1];
+    T* products = products_.emplace(rows * columns, core::calling_place()).data();
+    multiply<T>({from.table(), inputs_, 1}, {task_.wx.as<T>(), columns, 1}, products, columns, rows, columns, inputs_);
+    if (takes_inputs(cut)) return;
+    for_gates([&](std::int64_t column, std::int64_t count, std::int64_t to) {
+      base::parallel_for(steps_.lines, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+        simd().of<T>().take_terms(
+            {from.terms() + begin, end - begin, products + column, columns, gates_.data() + to, line_, count, false});
+      });
+    });
+    products_.reset();
+  }
   /// Finds the terms of inputs that are one-hot: then a step takes rows of wx instead of a product.
   void find_terms() {
     const auto& strides = task_.x.strides;
@@ -157,10 +175,11 @@ class Forward {
       found = are_single_terms(x + row * strides[0], step, steps_.time, inputs_, terms + row * steps_.time);
     if (!found) terms_.reset();
   }
-  /// The rows of wx for some rows of step s.
+  /// The rows of wx, or of the table's product, for some rows of step s.
   TermRows<T> terms_of(std::int64_t s, std::int64_t first) const {
     const T* wx = task_.wx.as<T>();
     const std::int64_t columns = task_.wx.shape[1];
+    if (products_.has_value()) return {looked_up_->terms() + line_of(s, first), 1, products_->data(), columns};
     if (x_ != nullptr) return {terms_->data() + line_of(s, first), 1, wx, columns};
     return {terms_->data() + first * steps_.time + steps_.at(s), steps_.time, wx, columns};
   }
@@ -179,7 +198,7 @@ class Forward {
                    const T* h = h_ + line * units_;
                    T* gates = gates_.data() + line * line_ + blocks_.from_h * hidden_;
                    const bool zero = from_zero_ && s == 0;
-                   if (terms_.has_value()) {
+                   if (terms_.has_value() || products_.has_value()) {
                      panels.multiply_onto(terms_of(s, first), h, units_, rows, gates, line_, zero);
                    } else if (input_panels_.has_value()) {
                      const Matrix<const T> x = inputs_of(s, first);
@@ -239,12 +258,16 @@ class Forward {
   void multiply_inputs(const T* x) {
     const std::int64_t lines = steps_.lines, columns = task_.wx.shape[1];
     const T* wx = task_.wx.as<T>();
-    const auto product = [&](std::int64_t from, std::int64_t count, std::int64_t to) {
+    for_gates([&](std::int64_t from, std::int64_t count, std::int64_t to) {
       multiply_sparse<T>({x, inputs_, 1}, {wx + from, columns, 1}, gates_.data() + to, line_, lines, count, inputs_);
-    };
-    if (!is_gru(task_.kind)) return product(0, columns, 0);
-    product(2 * hidden_, hidden_, 0);
-    product(0, 2 * hidden_, hidden_);
+    });
+  }
+  /// use(column of wx, number of columns, column of a line) for the gates that x reaches.
+  template <class Use>
+  void for_gates(Use use) const {
+    if (!is_gru(task_.kind)) return use(std::int64_t{0}, task_.wx.shape[1], std::int64_t{0});
+    use(2 * hidden_, hidden_, std::int64_t{0});
+    use(std::int64_t{0}, 2 * hidden_, hidden_);
   }
 
   /// Initial states go where their rows begin; those of rows without steps are their last ones, too.
@@ -333,6 +356,8 @@ class Forward {
   Kept<T> gates_;
   std::optional<Panels<T>> panels_, input_panels_;     // the latter where steps multiply their inputs
   std::optional<core::Scratch<SingleTerm<T>>> terms_;  // or take rows of wx for them
+  std::optional<LookedUp<T>> looked_up_;               // or, where these were looked up in a table,
+  std::optional<core::Scratch<T>> products_;           // rows of its product with wx
   bool from_zero_ = false;                             // h begins with zeros: the first step has no product of it
   const T* x_ = nullptr;                               // where steps take inputs, with lengths: the lines of x
   T *h_ = nullptr, *c_ = nullptr;                      // that steps begin with

@@ -206,13 +206,8 @@ bool add_rows(const Loops<3>& loops, const Operands<T, I>& all, const PositionRu
     }
     for (std::int64_t i = 0; i < count; i += kSumBlock)
       put_in_order(terms.data() + i, std::min(kSumBlock, count - i), rule.size);
-    base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t first, std::int64_t last) {
-      const std::int64_t column = first * lanes, columns = std::min(last * lanes, width) - column;
-      for (std::int64_t i = 0; i < count; i += kSumBlock)
-        simd().of<T>().give_terms({terms.data() + i, std::min(kSumBlock, count - i),
-                                   all.from + begin * row[kFrom] + column, row[kFrom], all.to + column, rule.scale,
-                                   columns, true, true});
-    });
+    give_in_blocks<T>(terms.data(), count, {all.from + begin * row[kFrom], row[kFrom], 1}, all.to, rule.scale, width,
+                      true);
   }
   return true;
 }

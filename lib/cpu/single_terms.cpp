@@ -141,6 +141,18 @@ void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places)
 }
 
 template <class T>
+void give_in_blocks(const SingleTerm<T>* terms, std::int64_t count, const Matrix<const T>& b, T* c, std::int64_t c_row,
+                    std::int64_t width, bool one_by_one) {
+  const std::int64_t lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
+  base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t column = first * lanes, columns = std::min(last * lanes, width) - column;
+    for (std::int64_t i = 0; i < count; i += kSumBlock)
+      simd().of<T>().give_terms({terms + i, std::min(kSumBlock, count - i), b.data + column, b.row, c + column, c_row,
+                                 columns, true, one_by_one});
+  });
+}
+
+template <class T>
 bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width) {
   const auto look = [](const T* from, std::int64_t size) { return !simd().of<T>().any_bad(from, size, true); };
   return every(count, kCheapGrain / (width + 1), [&](std::int64_t begin, std::int64_t end) {
@@ -160,6 +172,8 @@ void multiply_sparse(const Matrix<const T>& a, const Matrix<const T>& b, T* c, s
 #define CAPSTAN_INSTANTIATE(T)                                                                                  \
   template bool are_single_terms(const T*, std::int64_t, std::int64_t, std::int64_t, SingleTerm<T>*);           \
   template void put_in_order(SingleTerm<T>*, std::int64_t, std::int64_t);                                       \
+  template void give_in_blocks(const SingleTerm<T>*, std::int64_t, const Matrix<const T>&, T*, std::int64_t,    \
+                               std::int64_t, bool);                                                             \
   template bool are_finite(const T*, std::int64_t, std::int64_t, std::int64_t);                                 \
   template void multiply_sparse(const Matrix<const T>&, const Matrix<const T>&, T*, std::int64_t, std::int64_t, \
                                 std::int64_t, std::int64_t, const Start<T>&);

@@ -17,6 +17,12 @@ bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std
 template <class T>
 void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places);
 
+/// Adds the rows of b that terms name as their lines, times their values, to the rows of c at their places: block by block
+/// of kSumBlock terms, each in the order of places. `one_by_one`: in the order of lines, whatever the blocks.
+template <class T>
+void give_in_blocks(const SingleTerm<T>* terms, std::int64_t count, const Matrix<const T>& b, T* c, std::int64_t c_row,
+                    std::int64_t width, bool one_by_one);
+
 /// Whether all values are finite. If not, zeros against them count, too.
 template <class T>
 bool are_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width);

@@ -1,0 +1,22 @@
+#pragma once
+// Tensors that `embedding` has just looked up, for operations that can make do with the rows of a small table.
+#include <optional>
+
+#include "autograd/ops.hpp"
+
+namespace capstan::autograd {
+
+/// What a tensor was looked up by.
+struct LookedUp {
+  Tensor index = {};      // int64, of its leading axes; undefined if that is not known
+  std::int64_t rows = 0;  // of the table
+};
+/// Of a tensor whose lookup is on a tape that records, and that nobody has written to since.
+LookedUp looked_up(const Tensor& x, Where where);
+
+/// The lookup that made an input, if its table's gradient alone is asked for: that may be given in place of the input's.
+std::optional<Replay> lookup_behind(const Replay& r, int input);
+/// `gradient` must be the caller's own.
+void give_table(Replay& lookup, Tensor gradient);
+
+}  // namespace capstan::autograd
