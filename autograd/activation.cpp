@@ -106,9 +106,7 @@ Tensor prelu(const Tensor& x, const Tensor& weight, Where where) {
   std::int64_t sizes[kMaxRank];
   for (int i = 0; i < impl.rank(); ++i) sizes[i] = i == axis && !one ? slopes.shape[0] : 1;
   const Shape stretched(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(impl.rank())), where);
-  const Tensor slope = reshape(weight, stretched, where), above = greater(x, 0, where);
-  // the product must not see what is above 0: the gradient there is 0, and times infinity it would be NaN
-  return capstan::where(above, x, mul(capstan::where(above, 0, x, where), slope, where), where);
+  return autograd::binary<kernels::Prelu>(x, reshape(weight, stretched, where), where);
 }
 
 }  // namespace capstan

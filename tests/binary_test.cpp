@@ -179,6 +179,47 @@ TEST_CASE("pow keeps to C99 Annex F at zeros, infinities and NaN", "[elementwise
   }
 }
 
+TEST_CASE("one whole exponent for all gives what C's pow gives, signs and limits included", "[elementwise]") {
+  std::vector<float> bases = {0, -0.0f, 1, -1, 3, -3, 1e-45f, -1e-45f, 1e-20f, 3e38f, -3e38f};
+  for (const double special : {kInfinity, -kInfinity, kNaN}) bases.push_back(static_cast<float>(special));
+  for (const float x : random_in(-5, 5, {40}, DType::float32, 77).to_vector<float>()) bases.push_back(x);
+  const Tensor x = from_vector(bases);
+  for (int n = -10; n <= 10; ++n) {
+    const std::vector<float> powers = pow(x, n).to_vector<float>();
+    for (std::size_t i = 0; i < bases.size(); ++i) {
+      INFO(bases[i] << " to the " << n);
+      const auto expected = static_cast<float>(std::pow(static_cast<double>(bases[i]), n));
+      CHECK(ulps_between(powers[i], expected) <= 1);
+      CHECK((std::isnan(expected) || std::signbit(powers[i]) == std::signbit(expected)));
+    }
+  }
+}
+
+TEST_CASE("float32 remainders are exact however far the quotient, and so are angles at both zeros", "[elementwise]") {
+  std::vector<float> as, bs;
+  const std::vector<float> some = {0,     -0.0f,  1,    -1,   0.3f,   -0.3f,          7, -7, 1e30f, -1e30f, 1e-45f,
+                                   1e38f, 2.5e8f, 3e8f, 0.1f, 1e-30f, 16777217 * 4.0f};
+  std::vector<float> all = some;
+  for (const double special : {kInfinity, -kInfinity, kNaN}) all.push_back(static_cast<float>(special));
+  for (const float a : all)
+    for (const float b : all) as.push_back(a), bs.push_back(b);
+  const Tensor a = from_vector(as), b = from_vector(bs);
+  const std::vector<float> rests = fmod(a, b).to_vector<float>(), signed_rests = remainder(a, b).to_vector<float>(),
+                           angles = atan2(a, b).to_vector<float>();
+  const auto same_float = [](float x, float y) {
+    return (std::isnan(x) && std::isnan(y)) || (x == y && std::signbit(x) == std::signbit(y));
+  };
+  for (std::size_t i = 0; i < as.size(); ++i) {
+    INFO(as[i] << " and " << bs[i]);
+    const float rest = std::fmod(as[i], bs[i]);
+    CHECK(same_float(rests[i], rest));
+    const bool turned = rest != 0 && (rest < 0) != (bs[i] < 0);
+    CHECK(same_float(signed_rests[i], rest == 0 ? std::copysign(0.0f, bs[i]) : turned ? rest + bs[i] : rest));
+    const auto angle = static_cast<float>(std::atan2(static_cast<double>(as[i]), static_cast<double>(bs[i])));
+    CHECK((same_float(angles[i], angle) || ulps_between(angles[i], angle) <= 1));
+  }
+}
+
 TEST_CASE("maximum and minimum hand NaN on from either side", "[elementwise]") {
   const Tensor a = {kNaN, 1.0, kNaN, kInfinity, 2.0}, b = {1.0, kNaN, kNaN, 3.0, -kInfinity};
   CHECK(same(maximum(a, b), {kNaN, kNaN, kNaN, kInfinity, 2.0}));

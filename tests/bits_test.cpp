@@ -69,6 +69,15 @@ TEST_CASE("bits combine in every integer type, and in bool", "[bits]") {
   CHECK(same(logical_xor(p, q), p ^ q));
 }
 
+TEST_CASE("what is true is not false at any size, nor through a view", "[bits]") {
+  for (const std::int64_t size : {1, 31, 33, 1000}) {
+    const Tensor x = greater(random_in(-1, 1, {size, 2}, DType::float32, 5), 0);
+    CHECK(same(logical_not(x), equal(x, false)));
+    CHECK(same(logical_not(x.index({all, 1})), equal(x.index({all, 1}), false)));
+    CHECK(same(bitwise_not(transpose(x)), equal(transpose(x), false)));
+  }
+}
+
 TEST_CASE("shifts keep the sign, and beyond the width nothing else", "[bits]") {
   CHECK(same(Tensor{1, -3, 5} << 2, {4, -12, 20}));
   CHECK(same(Tensor{9, -9, 5} >> 1, {4, -5, 2}));  // toward minus infinity

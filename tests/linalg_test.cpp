@@ -38,8 +38,9 @@ TEST_CASE("the first program of the manual prints what it says", "[linalg]") {
 }
 
 TEST_CASE("matmul agrees with its definition at odd sizes and every layout", "[linalg]") {
-  const std::int64_t sizes[][3] = {{1, 1, 1},   {1, 7, 5},    {5, 7, 1},    {3, 5, 7},       {4, 4, 4},    {17, 1, 19},
-                                   {2, 300, 3}, {33, 31, 29}, {64, 64, 64}, {127, 129, 131}, {1, 257, 65}, {200, 3, 1}};
+  const std::int64_t sizes[][3] = {{1, 1, 1},    {1, 7, 5},   {5, 7, 1},     {3, 5, 7},    {4, 4, 4},
+                                   {17, 1, 19},  {2, 300, 3}, {33, 31, 29},  {64, 64, 64}, {127, 129, 131},
+                                   {1, 257, 65}, {200, 3, 1}, {130, 257, 1}, {13, 600, 2}, {700, 1030, 4}};
   for (const DType type : {DType::float32, DType::float64})
     for (const auto& [m, k, n] : sizes) {
       const Tensor a = random_in(-1, 1, {m, k}, type, 91), b = random_in(-1, 1, {k, n}, type, 92);

@@ -11,6 +11,12 @@ using namespace capstan;
 #define UNARY(function) {#function, [](const Tensor& x) { return capstan::function(x); }}
 #define BINARY(function) {#function, [](const Tensor& a, const Tensor& b) { return capstan::function(a, b); }}
 
+/// With a slope for each value of operands that broadcast.
+Tensor prelu_of_pairs(const Tensor& a, const Tensor& b) {
+  const std::vector<Tensor> pair = broadcast_tensors({a, b});
+  return reshape(prelu(reshape(pair[0], {-1}), reshape(pair[1], {-1})), pair[0].shape());
+}
+
 const std::map<std::string, UnaryFunction>& unary_functions() {
   static const std::map<std::string, UnaryFunction> functions = {
       UNARY(abs),
@@ -99,6 +105,7 @@ const std::map<std::string, BinaryFunction>& binary_functions() {
       BINARY(mul),
       BINARY(nextafter),
       BINARY(pow),
+      {"prelu", &prelu_of_pairs},
       BINARY(remainder),
       BINARY(sub),
       BINARY(xlogy),

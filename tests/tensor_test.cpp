@@ -313,6 +313,23 @@ TEST_CASE("fill and assign convert and broadcast", "[tensor]") {
   CHECK(same(integers, {1, -1}));
 }
 
+TEST_CASE("a number fills tensors and views of any size, by any number of threads", "[tensor][threads]") {
+  for (const int threads : {1, 3}) {
+    const ThreadCount count(threads);
+    for (const DType type : {DType::uint8, DType::float16, DType::float32, DType::int64})
+      for (const std::int64_t size : {1, 15, 16, 17, 40000, 200003}) {
+        INFO(name(type) << ", " << size);
+        const Tensor whole = full({size}, 3, {.dtype = type});
+        CHECK(sum(equal(whole, 3)).item<std::int64_t>() == size);
+        Tensor table = zeros({size, 3}, {.dtype = type});
+        Tensor column = table.index({all, 1});
+        column.fill(5);
+        CHECK(sum(equal(table, 5)).item<std::int64_t>() == size);
+        CHECK(sum(equal(column, 5)).item<std::int64_t>() == size);
+      }
+  }
+}
+
 TEST_CASE("assigning overlapping views works as if through a copy", "[tensor]") {
   Tensor x = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
   Tensor tail = x.index({from(1)});

@@ -76,7 +76,6 @@ const std::map<std::string, Names>& made_of() {
       {"pairwise_distance", {"vector_norm"}},
       {"pixel_shuffle", {"permute", "reshape"}},
       {"pixel_unshuffle", {"permute", "reshape"}},
-      {"prelu", {"where"}},
       {"quantile", {"sort"}},
       {"repeat", {"broadcast_to", "gather"}},
       {"reverse_sequence", {"gather"}},

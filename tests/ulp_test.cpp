@@ -143,6 +143,7 @@ const std::vector<Binary> binary_rows = {
     {"mul", [](Real a, Real b) { return a * b; }, {kAround}},
     {"nextafter", nullptr, {}},  // depends on the type: math_test.cpp counts bits
     {"pow", [](Real a, Real b) { return std::pow(a, b); }, {{{0, 4}, {-30, 30}}, {{0.9, 1.1}, {-900, 900}}}},
+    {"prelu", [](Real a, Real b) { return a > 0 ? a : b * a; }, {kAround}},
     {"remainder", &reference::remainder, {kAround, {{-1e6, 1e6}, {-4, 4}}}},
     {"sub", [](Real a, Real b) { return a - b; }, {kAround}},
     {"xlogy", [](Real a, Real b) { return a == 0 && b == b ? Real(0) : a * std::log(b); }, {kLogarithm}},

@@ -12,9 +12,11 @@ namespace capstan CAPSTAN_PUBLIC {
 
 namespace detail {
 
+// Always inlined: kernels are compiled for several instruction sets, and must not share what one of them has compiled.
+
 /// To float, rounded so that a second rounding to fewer bits gives what a single one had given: whatever is lost makes
 /// the last bit odd ("round to odd"; Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
-constexpr float to_odd(double x) noexcept {
+[[gnu::always_inline]] constexpr float to_odd(double x) noexcept {
   const auto nearest = static_cast<float>(x);
   const auto back = static_cast<double>(nearest);
   if (back == x || x != x || back - back != 0) return nearest;
@@ -24,14 +26,14 @@ constexpr float to_odd(double x) noexcept {
 }
 
 /// An integer beyond 2^53 loses its low bits to one that says whether there were any.
-constexpr double to_sticky(std::int64_t x) noexcept {
+[[gnu::always_inline]] constexpr double to_sticky(std::int64_t x) noexcept {
   constexpr std::int64_t kExact = std::int64_t{1} << 53;
   if (x > -kExact && x < kExact) return static_cast<double>(x);
   return static_cast<double>((x & ~std::int64_t{0x7FF}) | ((x & 0x7FF) != 0 ? 0x800 : 0));
 }
 
 template <class T>
-constexpr float to_single(T x) noexcept {
+[[gnu::always_inline]] constexpr float to_single(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return x;
   else if constexpr (std::is_floating_point_v<T>) return to_odd(static_cast<double>(x));
   else if constexpr (sizeof(T) < 4) return static_cast<float>(x);
@@ -49,7 +51,7 @@ class float16 {
   float16() noexcept = default;
   template <class T>
   requires std::is_arithmetic_v<T>
-  explicit constexpr float16(T value) noexcept : bits_(round(detail::to_single(value))) {}
+  [[gnu::always_inline]] explicit constexpr float16(T value) noexcept : bits_(round(detail::to_single(value))) {}
   static constexpr float16 from_bits(std::uint16_t bits) noexcept {
     float16 result(0.0f);
     result.bits_ = bits;
@@ -58,7 +60,7 @@ class float16 {
   constexpr std::uint16_t bits() const noexcept { return bits_; }
 
   // Both directions without branches, so that loops of them vectorize.
-  constexpr operator float() const noexcept {
+  [[gnu::always_inline]] constexpr operator float() const noexcept {
     constexpr std::uint32_t kExponent = 0x7C00u << 13, kBias = (127u - 15u) << 23;
     const std::uint32_t magnitude = (bits_ & 0x7FFFu) << 13, exponent = magnitude & kExponent;
     const std::uint32_t normal = magnitude + kBias, special = normal + kBias;
@@ -70,7 +72,7 @@ class float16 {
   }
 
  private:
-  static constexpr std::uint16_t round(float x) noexcept {
+  [[gnu::always_inline]] static constexpr std::uint16_t round(float x) noexcept {
     const auto all = __builtin_bit_cast(std::uint32_t, x);
     const std::uint32_t sign = all & 0x80000000u, magnitude = all ^ sign;
     const std::uint32_t nan = 0x7E00u | (magnitude >> 13 & 0x3FFu), infinity = 0x7C00u;
@@ -92,17 +94,19 @@ class bfloat16 {
   bfloat16() noexcept = default;
   template <class T>
   requires std::is_arithmetic_v<T>
-  explicit constexpr bfloat16(T value) noexcept : bits_(round(detail::to_single(value))) {}
+  [[gnu::always_inline]] explicit constexpr bfloat16(T value) noexcept : bits_(round(detail::to_single(value))) {}
   static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
     bfloat16 result(0.0f);
     result.bits_ = bits;
     return result;
   }
   constexpr std::uint16_t bits() const noexcept { return bits_; }
-  constexpr operator float() const noexcept { return __builtin_bit_cast(float, std::uint32_t{bits_} << 16); }
+  [[gnu::always_inline]] constexpr operator float() const noexcept {
+    return __builtin_bit_cast(float, std::uint32_t{bits_} << 16);
+  }
 
  private:
-  static constexpr std::uint16_t round(float x) noexcept {
+  [[gnu::always_inline]] static constexpr std::uint16_t round(float x) noexcept {
     const auto all = __builtin_bit_cast(std::uint32_t, x);
     const std::uint32_t nan = all >> 16 | 0x40u, nearest = (all + 0x7FFFu + (all >> 16 & 1u)) >> 16;
     return static_cast<std::uint16_t>((all & 0x7FFFFFFFu) > 0x7F800000u ? nan : nearest);

@@ -87,6 +87,11 @@ T shift_right(T x, T count) {
   else return T(0);
 }
 
+/// What is true becomes false. As bytes, for compilers do not vectorize this in bools.
+void invert(const TensorImpl& x, TensorImpl& out) {
+  compare_with<std::uint8_t>(x, x, out, [](std::uint8_t v, std::uint8_t) { return static_cast<std::uint8_t>(v ^ 1); });
+}
+
 template <class T>
 void bits(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
   using kernels::Bitwise;
@@ -102,10 +107,8 @@ void bits(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorI
       if constexpr (!std::is_same_v<T, bool>) return compare_with<T>(a, b, out, &shift_right<T>);
       break;
   }
-  compare_with<T>(a, b, out, [](T x, T) {
-    if constexpr (std::is_same_v<T, bool>) return !x;
-    else return static_cast<T>(~x);
-  });
+  if constexpr (std::is_same_v<T, bool>) invert(a, out);
+  else compare_with<T>(a, b, out, [](T x, T) { return static_cast<T>(~x); });
 }
 
 }  // namespace
@@ -173,7 +176,7 @@ void logical(int op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) 
   if (op == 0) compare_with<bool>(a, b, out, [](bool x, bool y) { return x && y; });
   else if (op == 1) compare_with<bool>(a, b, out, [](bool x, bool y) { return x || y; });
   else if (op == 3) compare_with<bool>(a, b, out, [](bool x, bool y) { return x != y; });
-  else compare_with<bool>(a, b, out, [](bool x, bool) { return !x; });
+  else invert(a, out);
 }
 
 void select(const TensorImpl& condition, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {

@@ -126,6 +126,14 @@ void copy_words(const Loops<2>& loops, std::int64_t total) {
 }
 
 template <class From, class To>
+void convert_run(const From* from, To* to, std::int64_t count) {
+  if constexpr (core::kIsHalf<From> && std::is_same_v<To, float>) simd().of_half<From>().widen(from, to, count);
+  else if constexpr (core::kIsHalf<To> && std::is_same_v<From, float>) simd().of_half<To>().round(from, to, count);
+  else
+    for (std::int64_t i = 0; i < count; ++i) to[i] = core::convert<To>(from[i]);
+}
+
+template <class From, class To>
 void convert_values(const TensorImpl& x, TensorImpl& out) {
   Loops<2> loops(out.shape, {&x, &out});
   const std::int64_t inner = loops.inner();
@@ -133,8 +141,7 @@ void convert_values(const TensorImpl& x, TensorImpl& out) {
   auto* to = out.as<To>();
   const std::int64_t sf = loops.strides[loops.rank - 1][0], st = loops.strides[loops.rank - 1][1];
   const auto run = [=](const From* f, To* t, std::int64_t count) {
-    if (sf == 1 && st == 1)
-      for (std::int64_t i = 0; i < count; ++i) t[i] = core::convert<To>(f[i]);
+    if (sf == 1 && st == 1) convert_run(f, t, count);
     else
       for (std::int64_t i = 0; i < count; ++i) t[i * st] = core::convert<To>(f[i * sf]);
   };
@@ -187,15 +194,18 @@ void fill(TensorImpl& out, Scalar value) {
     const Loops<1> loops(out.shape, {&out});
     T* to = out.as<T>();
     const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
+    const auto fill_run = [=](T* at, std::int64_t count) {
+      if (step == 1 && count >= kTile) return repeat_row(&one, 1, at, count);
+      for (std::int64_t i = 0; i < count; ++i) at[i * step] = one;
+    };
+    if (loops.rank == 1) {
+      base::parallel_for(inner, kCheapGrain,
+                         [&](std::int64_t begin, std::int64_t end) { fill_run(to + begin * step, end - begin); });
+      return;
+    }
     base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
       Place<1> place(loops, begin);
-      for (std::int64_t row = begin; row < end; ++row, place.next()) {
-        T* at = to + place.offset[0];
-        if (step == 1)
-          for (std::int64_t i = 0; i < inner; ++i) at[i] = one;
-        else
-          for (std::int64_t i = 0; i < inner; ++i) at[i * step] = one;
-      }
+      for (std::int64_t row = begin; row < end; ++row, place.next()) fill_run(to + place.offset[0], inner);
     });
   });
 }

@@ -53,37 +53,30 @@ struct WholeTables {
 // 16-bit floating types: in float32, as many values at a time as stay in the first cache.
 constexpr std::int64_t kHalfPiece = 1024;
 
-template <class T>
-void to_floats(const T* from, float* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
-}
-template <class T>
-void from_floats(const float* from, T* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = T(from[i]);
-}
-
 /// `kernel(floats, result, count)` for pieces of `count` values of x.
 template <class T, class Kernel>
 void by_pieces(const T* x, T* y, std::int64_t count, Kernel kernel) {
+  const HalfKernels<T>& half = simd().of_half<T>();
   float wide[kHalfPiece], result[kHalfPiece];
   for (std::int64_t i = 0; i < count; i += kHalfPiece) {
     const std::int64_t n = std::min(kHalfPiece, count - i);
-    to_floats(x + i, wide, n);
+    half.widen(x + i, wide, n);
     kernel(wide, result, n);
-    from_floats(result, y + i, n);
+    half.round(result, y + i, n);
   }
 }
 /// The same for two operands, whose steps are 0 or 1.
 template <class T, class Kernel>
 void by_pieces(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count,
                Kernel kernel) {
+  const HalfKernels<T>& half = simd().of_half<T>();
   float wide_a[kHalfPiece], wide_b[kHalfPiece], result[kHalfPiece];
   for (std::int64_t i = 0; i < count; i += kHalfPiece) {
     const std::int64_t n = std::min(kHalfPiece, count - i);
-    to_floats(a + i * a_step, wide_a, a_step == 0 ? 1 : n);
-    to_floats(b + i * b_step, wide_b, b_step == 0 ? 1 : n);
+    half.widen(a + i * a_step, wide_a, a_step == 0 ? 1 : n);
+    half.widen(b + i * b_step, wide_b, b_step == 0 ? 1 : n);
     kernel(wide_a, a_step, wide_b, b_step, result, n);
-    from_floats(result, y + i, n);
+    half.round(result, y + i, n);
   }
 }
 
@@ -109,7 +102,7 @@ constexpr bool kIsOneOf = (std::is_same_v<Op, Others> || ...);
 /// Bounded by arithmetic. The compiler vectorizes some of those that run one value after the other.
 template <class Op>
 constexpr bool kIsExpensive =
-    kIsOneOf<Op, kernels::Exp, kernels::Log, kernels::Sigmoid, kernels::Tanh> ||
+    kIsOneOf<Op, kernels::Exp, kernels::Log, kernels::Sigmoid, kernels::Silu, kernels::Tanh> ||
     (kernels::evaluate_of<Op>() != kernels::Evaluate::lanes &&
      !kIsOneOf<Op, kernels::Ceil, kernels::Copysign, kernels::Floor, kernels::Round, kernels::Trunc>);
 
@@ -134,10 +127,21 @@ std::int64_t parametric_grain(int op) {
 // Small tensors take one call of a kernel. What has a large frame is kept away from them: loops, and pieces of 16-bit
 // values.
 
+/// Whether values that follow one another in the result do not in the operand, as in one that is transposed: it is copied
+/// to the result first, which tiles do faster than rows, and computed with there.
+template <int N>
+bool is_scattered(const Loops<N>& loops, int operand) {
+  const std::int64_t step = loops.strides[loops.rank - 1][operand];
+  return step != 0 && step != 1;
+}
+
 template <class T, class Kernel>
 __attribute__((noinline)) void unary_runs(const TensorImpl& x, TensorImpl& out, std::int64_t grain, Kernel kernel) {
   T* to = out.as<T>();
-  for_runs<1>(Loops<1>(out.shape, {&x}), out.numel(), grain,
+  const Loops<1> loops(out.shape, {&x});
+  const bool scattered = is_scattered(loops, 0);
+  if (scattered) copy(x, out);
+  for_runs<1>(scattered ? Loops<1>(out.shape, {&out}) : loops, out.numel(), grain,
               [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
                 if (step[0] != 0) return kernel(reinterpret_cast<const T*>(data[0]), to + begin, run);
                 kernel(reinterpret_cast<const T*>(data[0]), to + begin, 1);  // one value for all
@@ -155,8 +159,12 @@ template <class T, class Kernel>
 __attribute__((noinline)) void binary_runs(const TensorImpl& a, const TensorImpl& b, TensorImpl& out,
                                            std::int64_t grain, Kernel kernel) {
   T* to = out.as<T>();
-  for_runs<2>(Loops<2>(out.shape, {&a, &b}), out.numel(), grain,
-              [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
+  const Loops<2> loops(out.shape, {&a, &b});
+  const bool a_scattered = is_scattered(loops, 0), b_scattered = is_scattered(loops, 1);
+  const bool moves = a_scattered != b_scattered && (a_scattered ? b : a).data != out.data;
+  if (moves) copy(a_scattered ? a : b, out);
+  for_runs<2>(moves ? Loops<2>(out.shape, {a_scattered ? &out : &a, b_scattered ? &out : &b}) : loops, out.numel(),
+              grain, [&](std::int64_t begin, std::int64_t run, const std::byte* const* data, const std::int64_t* step) {
                 kernel(reinterpret_cast<const T*>(data[0]), step[0], reinterpret_cast<const T*>(data[1]), step[1],
                        to + begin, run);
               });

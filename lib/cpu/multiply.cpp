@@ -99,6 +99,14 @@ void add_dots(const Product<T>& x, std::int64_t terms) {
   }
 }
 
+/// Few columns and long rows, as of a matrix and a vector. Rows among the threads.
+template <class T>
+void multiply_dots(const Product<T>& x) {
+  Cut(x, x.m, kRows).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    add_dots(rows_of(x, begin, end), block_terms(x.k));
+  });
+}
+
 /// The product with its left operand copied to `to`, where each of its rows lies in one piece.
 template <class T>
 Product<T> in_rows(Product<T> x, T* to) {
@@ -120,7 +128,8 @@ void multiply_with(const Product<T>& x, Large large) {
     for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
     return;
   }
-  if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
+  if (x.a.column == 1 && dotted_columns(x.b, x.n, x.k) == x.n) multiply_dots(x);
+  else if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
   else if (x.b.column == 1 && is_long(x)) multiply_long(x);
   else large(x);
 }

@@ -15,11 +15,7 @@ struct Gelu {
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu(x); }
-  template <class T> CAPSTAN_HD static T backward(T grad, T x) {
-    const T probability = T(0.5) * erfc(x * T(-0.70710678118654752));
-    const T density = T(0.3989422804014327) * exp(T(-0.5) * x * x);
-    return grad * (probability + x * density);
-  }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * gelu_slope(x); }
 };
 
 struct GeluTanh {
@@ -65,7 +61,7 @@ struct LogSigmoid {
   static constexpr const char* name = "log_sigmoid";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return select(x < T(0), x, T(0)) - log1p(exp(-abs(x))); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * sigmoid(-x); }
 };
@@ -112,7 +108,7 @@ struct Selu {
   static constexpr const char* name = "selu";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   static constexpr double lambda = 1.0507009873554804934, lambda_alpha = 1.7580993408473768599;
   template <class T> CAPSTAN_HD static T forward(T x) {
     return select(x > T(0), T(lambda) * x, T(lambda_alpha) * expm1(x));
@@ -125,12 +121,13 @@ struct Selu {
 
 struct Silu {
   static constexpr const char* name = "silu";
-  static constexpr Domain domain = Domain::floating;       // the types it takes
-  static constexpr Saves saves = Saves::input;             // what backward receives as its second argument
-  static constexpr Evaluate evaluate = Evaluate::precise;  // float32 in registers of float64
+  static constexpr Domain domain = Domain::floating;  // the types it takes
+  static constexpr Saves saves = Saves::input;        // what backward receives as its second argument
   template <class T> CAPSTAN_HD static T forward(T x) {
-    const T half = exp(T(-0.5) * abs(x));  // exp(-|x|) vanishes before x*exp(x) does, hence two halves
-    return select(x < T(0), x * half * half, x) / (T(1) + half * half);
+    // far below exp(x) vanishes before x*exp(x) does: there with e^-40 apart
+    const auto far = x < T(-80);
+    const T z = exp(select(far, x + T(40), -abs(x)));
+    return select(far, x * z * T(4.2483542552915890e-18), select(x < T(0), x * z, x) / (T(1) + z));
   }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     const T s = sigmoid(x);

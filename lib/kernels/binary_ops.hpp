@@ -22,7 +22,7 @@ struct Add {
 struct Atan2 {
   static constexpr const char* name = "atan2";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return atan2(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * over_square(b, a, b); }
@@ -60,7 +60,7 @@ struct Div {
 struct FloorDivide {
   static constexpr const char* name = "floor_divide";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsNothing;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return floor_divide(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return zero_of(grad); }
@@ -97,7 +97,7 @@ struct Fmin {
 struct Fmod {
   static constexpr const char* name = "fmod";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return fmod(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
@@ -109,7 +109,7 @@ struct Fmod {
 struct Hypot {
   static constexpr const char* name = "hypot";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsResult, right_reads = kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return hypot(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T, T y) { return grad * (a / or_one(y)); }
@@ -126,7 +126,7 @@ struct Logaddexp {
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) {
     // equal infinities have no difference
-    return a == b ? a + T(0.69314718055994531) : select(a > b, a, b) + log1p(exp(-abs(a - b)));
+    return select(a == b, a + T(0.69314718055994531), select(a > b, a, b) + log1p(exp(-abs(a - b))));
   }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * sigmoid(difference(a, b)); }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * sigmoid(difference(b, a)); }
@@ -186,7 +186,7 @@ struct Nextafter {
 struct Pow {
   static constexpr const char* name = "pow";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return pow(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) {
@@ -199,10 +199,21 @@ struct Pow {
   }
 };
 
+/// b: the slope where a is not above 0.
+struct Prelu {
+  static constexpr const char* name = "prelu";
+  static constexpr Domain domain = Domain::floating;
+  static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA;
+  template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a > T(0), a, b * a); }
+  // a product must not see what is above 0: the gradient there is 0, and times infinity it would be NaN
+  template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * select(a > T(0), T(1), b); }
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T, T) { return grad * select(a > T(0), T(0), a); }
+};
+
 struct Remainder {
   static constexpr const char* name = "remainder";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return remainder(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
@@ -226,7 +237,9 @@ struct Xlogy {
   static constexpr Domain domain = Domain::floating;
   static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
-  template <class T> CAPSTAN_HD static T forward(T a, T b) { return a == T(0) ? select(b == b, T(0), b) : a * log(b); }
+  template <class T> CAPSTAN_HD static T forward(T a, T b) {
+    return select(a == T(0), select(b == b, T(0), b), a * log(b));
+  }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * log(or_one(a, b)); }
   template <class T> CAPSTAN_HD static T right(T grad, T a, T b, T) { return grad * a / or_one(a, b); }
 
@@ -236,6 +249,6 @@ struct Xlogy {
 };
 
 using BinaryOps = std::tuple<Add, Atan2, Copysign, Div, FloorDivide, Fmax, Fmin, Fmod, Hypot, Logaddexp, Maximum,
-                             Minimum, Mul, Nextafter, Pow, Remainder, Sub, Xlogy>;  // alphabetical
+                             Minimum, Mul, Nextafter, Pow, Prelu, Remainder, Sub, Xlogy>;  // alphabetical
 
 }  // namespace capstan::kernels

@@ -208,9 +208,9 @@ enum class Saves { nothing, input, output };
 enum class Domain { floating, numbers, boolean };
 /// How the CPU evaluates a rule, in both directions; `lanes` if a row does not say.
 ///   lanes    in registers of its own type
-///   precise  float32 in float64, rounded once at the end (in registers, but with two operands one value after the
-///            other); float64 one value after the other
+///   single   float32 in registers of its own; float64 one value after the other
+///   precise  float32 in registers of float64, rounded once at the end; float64 one value after the other
 ///   scalar   one value after the other
-enum class Evaluate { lanes, precise, scalar };
+enum class Evaluate { lanes, single, precise, scalar };
 
 }  // namespace capstan::kernels

@@ -196,4 +196,9 @@ double gelu(double x);
 double gelu_tanh(double x);
 #endif
 
+/// The slope of gelu: the normal distribution's part below x, and x times its density.
+template <class T> CAPSTAN_HD T gelu_slope(T x) {
+  return T(0.5) * erfc(x * T(-0.70710678118654752)) + x * (T(0.3989422804014327) * exp(T(-0.5) * x * x));
+}
+
 }  // namespace capstan::kernels

@@ -45,7 +45,7 @@ struct Exp2 {
   static constexpr const char* name = "exp2";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return exp2(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y * T(0.69314718055994531); }
 };
@@ -54,7 +54,7 @@ struct Expm1 {
   static constexpr const char* name = "expm1";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return expm1(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * exp(x); }
 };
@@ -80,7 +80,7 @@ struct Log1p {
   static constexpr const char* name = "log1p";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return log1p(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (T(1) + x); }
 };

@@ -1,7 +1,9 @@
 #pragma once
 // The table of SIMD kernels: one instance for each instruction set, chosen when the program runs.
 #include <cstdint>
+#include <type_traits>
 
+#include <capstan/half.hpp>
 #include <capstan/ops/update_rule.hpp>
 
 #include "lib/kernels/factor.hpp"
@@ -372,13 +374,25 @@ template <class T> struct FloatKernels {
   void (*lamb_move)(T* p, const T* mean, const T* square, std::int64_t count, const UpdateNumbers& numbers);
 };
 
+/// A 16-bit floating type from and to float32, rounded once.
+template <class H> struct HalfKernels {
+  void (*widen)(const H* from, float* to, std::int64_t count);
+  void (*round)(const float* from, H* to, std::int64_t count);
+};
+
 struct SimdKernels {
   const char* name;  // "avx512", "avx2", "baseline"
   FloatKernels<float> f32;
   FloatKernels<double> f64;
+  HalfKernels<float16> f16;
+  HalfKernels<bfloat16> bf16;
   template <class T> const FloatKernels<T>& of() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;
+  }
+  template <class H> const HalfKernels<H>& of_half() const {
+    if constexpr (std::is_same_v<H, float16>) return f16;
+    else return bf16;
   }
 };
 

@@ -9,6 +9,7 @@
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
+#include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"
@@ -22,6 +23,7 @@
 #include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
 #include "lib/cpu/simd/dropout.hpp"
+#include "lib/cpu/simd/halves.hpp"
 #include "lib/cpu/simd/attention.hpp"
 #include "lib/cpu/simd/table.hpp"
 // clang-format on
@@ -29,7 +31,8 @@
 namespace capstan::on_cpu {
 
 const SimdKernels& avx2_kernels() {
-  static constexpr SimdKernels table{"avx2", avx2::make_kernels<float>(), avx2::make_kernels<double>()};
+  static constexpr SimdKernels table{"avx2", avx2::make_kernels<float>(), avx2::make_kernels<double>(),
+                                     avx2::make_half_kernels<float16>(), avx2::make_half_kernels<bfloat16>()};
   return table;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/cpu/simd/tanh_table.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
+#include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"
@@ -23,6 +24,7 @@
 #include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
 #include "lib/cpu/simd/dropout.hpp"
+#include "lib/cpu/simd/halves.hpp"
 #include "lib/cpu/simd/attention.hpp"
 #include "lib/cpu/simd/table.hpp"
 // clang-format on
@@ -30,7 +32,8 @@
 namespace capstan::on_cpu {
 
 const SimdKernels& avx512_kernels() {
-  static constexpr SimdKernels table{"avx512", avx512::make_kernels<float>(), avx512::make_kernels<double>()};
+  static constexpr SimdKernels table{"avx512", avx512::make_kernels<float>(), avx512::make_kernels<double>(),
+                                     avx512::make_half_kernels<float16>(), avx512::make_half_kernels<bfloat16>()};
   return table;
 }
 

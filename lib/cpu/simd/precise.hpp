@@ -50,7 +50,6 @@ CAPSTAN_INLINE Mask<double> operator==(Precise a, Precise b) { return a.v == b.v
 CAPSTAN_INLINE Precise select(Mask<double> c, Precise a, Precise b) { return Precise(select(c, a.v, b.v)); }
 CAPSTAN_INLINE Precise abs(Precise x) { return Precise(abs(x.v)); }
 CAPSTAN_INLINE Precise sqrt(Precise x) { return Precise(sqrt(x.v)); }
-CAPSTAN_INLINE Precise exp(Precise x) { return Precise(exp(x.v)); }
 CAPSTAN_INLINE Precise log(Precise x) { return Precise(log(x.v)); }
 CAPSTAN_INLINE Precise tanh(Precise x) { return Precise(tanh(x.v)); }
 
@@ -65,13 +64,23 @@ CAPSTAN_INLINE Precise nearest(Precise x) { return (x + Precise(0x1.8p52)) - Pre
 
 // --- exponentials and logarithms ---
 
+/// 2^n e^r, of which e^r by its series, 2^-37.
+CAPSTAN_INLINE Precise exp(Precise x) {
+  using L = Lanes<double>;
+  constexpr double kLow = -746, kHigh = 710;  // beyond, it is 0 or infinite
+  const L inside = limited(x.v, kLow, kHigh), rounder(Format<double>::rounder);
+  const L n = fma(inside, L(1.4426950408889634), rounder) - rounder, r = fma(n, L(-0.69314718055994531), inside);
+  const L r2 = r * r, r4 = r2 * r2, low = cubic(r, r2, 1.0, 1.0, 1.0 / 2, 1.0 / 6);
+  const L high = cubic(r, r2, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040);
+  return Precise(scaled_or_zero(fma(r4, fma(r4, linear(r, 1.0 / 40320, 1.0 / 362880), high), low), n, x.v, kLow));
+}
 CAPSTAN_INLINE Precise exp2(Precise x) { return exp(x * Precise(0.69314718055994531)); }
 CAPSTAN_INLINE Precise log2(Precise x) { return log(x) * Precise(1.4426950408889634); }
 CAPSTAN_INLINE Precise log10(Precise x) { return log(x) * Precise(0.43429448190325183); }
 
 CAPSTAN_INLINE Precise expm1(Precise x) {
   const Precise series = x * polynomial(x, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24);
-  return select(abs(x) < Precise(0x1p-10), series, exp(x) - Precise(1));
+  return select(abs(x) < Precise(0x1p-10), series, Precise(exp(x.v)) - Precise(1));
 }
 /// With u = 1 + x, which loses digits of x, log(u) * x / (u - 1) has them all (Goldberg 1991, theorem 4).
 CAPSTAN_INLINE Precise log1p(Precise x) {
@@ -103,21 +112,6 @@ CAPSTAN_INLINE Precise take_bit(Precise& k) {
   k = half;
   return bit;
 }
-/// The sine after k quarters of a turn.
-CAPSTAN_INLINE Precise sine_at(const Turn& turn, Precise k) {
-  const Precise odd = take_bit(k), half_turn = take_bit(k);
-  const Precise value = select(odd == Precise(1), turn.cosine, turn.sine);
-  return select(half_turn == Precise(1), -value, value);
-}
-
-CAPSTAN_INLINE Precise sin(Precise x) {
-  const Turn turn(x);
-  return mend_far(sine_at(turn, turn.k), x, [](double v) { return kernels::sin(v); });
-}
-CAPSTAN_INLINE Precise cos(Precise x) {
-  const Turn turn(x);
-  return mend_far(sine_at(turn, turn.k + Precise(1)), x, [](double v) { return kernels::cos(v); });
-}
 CAPSTAN_INLINE Precise tan(Precise x) {
   const Turn turn(x);
   Precise k = turn.k;
@@ -148,7 +142,7 @@ CAPSTAN_INLINE Precise acos(Precise x) {
 // --- hyperbolic functions ---
 
 CAPSTAN_INLINE Precise sinh(Precise x) {
-  const Precise z = x * x, e = exp(abs(x));
+  const Precise z = x * x, e(exp(abs(x).v));
   const Precise series = x + x * z * polynomial(z, 1.0 / 6, 1.0 / 120);
   return select(abs(x) < Precise(0x1p-4), series, copysign((e - Precise(1) / e) * Precise(0.5), x));
 }
@@ -168,6 +162,79 @@ CAPSTAN_INLINE Precise acosh(Precise x) {
 CAPSTAN_INLINE Precise atanh(Precise x) {
   const Precise size = abs(x);
   return copysign(Precise(0.5) * log1p((size + size) / (Precise(1) - size)), x);
+}
+
+// --- of two operands ---
+
+/// `fast`, but for lanes where it is wrong: those ask a function of scalars. Hardly ever taken.
+template <class F> CAPSTAN_INLINE Precise mend(Precise fast, Mask<double> wrong, Precise a, Precise b, F library) {
+  if (__builtin_expect(any(wrong), false)) {
+    double x[kPreciseSize], y[kPreciseSize], which[kPreciseSize], to[kPreciseSize];
+    a.v.store(x);
+    b.v.store(y);
+    select(wrong, Precise(1), Precise(0)).v.store(which);
+    fast.v.store(to);
+    for (int i = 0; i < kPreciseSize; ++i)
+      if (which[i] != 0) to[i] = library(x[i], y[i]);
+    return Precise(Lanes<double>::load(to));
+  }
+  return fast;
+}
+
+CAPSTAN_INLINE Mask<double> is_negative(Precise x) { return copysign(Precise(1), x) < Precise(0); }  // or -0
+
+CAPSTAN_INLINE Precise hypot(Precise a, Precise b) {
+  const Precise infinity(HUGE_VAL), size = sqrt(a * a + b * b);  // no float32 is too large for that
+  return select((abs(a) == infinity) | (abs(b) == infinity), infinity, size);
+}
+
+/// By atan of the smaller over the larger.
+CAPSTAN_INLINE Precise atan2(Precise a, Precise b) {
+  const Precise y = abs(a), x = abs(b), quarter(1.5707963267948966);  // of a turn
+  const Mask<double> flat = x >= y;
+  const Precise low = select(flat, y, x), high = select(flat, x, y);
+  const Precise quotient = select(low == high, select(high == Precise(0), Precise(0), Precise(1)), low / high);
+  const Precise near = atan(quotient), first = select(flat, near, quarter - near);
+  return copysign(select(is_negative(b), quarter + quarter - first, first), a);
+}
+
+/// a - b * trunc(a/b). While the quotient has 28 bits, the double next to it has the same whole part, and the rest is
+/// exact.
+CAPSTAN_INLINE Precise fmod(Precise a, Precise b) {
+  const Precise quotient = abs(a / b), near = nearest(quotient);
+  const Precise whole = select(near > quotient, near - Precise(1), near);
+  const Precise rest = Precise(fma(-whole.v, abs(b).v, abs(a).v));
+  const Precise fast = copysign(select(abs(a) < abs(b), abs(a), rest), a);
+  const Mask<double> far = (quotient >= Precise(0x1p28)) & (abs(a) < Precise(HUGE_VAL)) & (abs(b) > Precise(0));
+  return mend(fast, far, a, b, [](double x, double y) { return kernels::fmod(x, y); });
+}
+/// What lib/kernels/host_device.hpp says of these.
+CAPSTAN_INLINE Precise remainder(Precise a, Precise b) {
+  const Precise r = fmod(a, b),
+                moved = select(is_negative(r), select(is_negative(b), r, r + b), select(is_negative(b), r + b, r));
+  return select(r == Precise(0), copysign(Precise(0), b), moved);
+}
+CAPSTAN_INLINE Precise floor_divide(Precise a, Precise b) {
+  const Precise r = fmod(a, b), quotient = (a - r) / b, exact = a / b;  // the first a whole number
+  const Precise whole = select(r == Precise(0), quotient,
+                               select(is_negative(r), select(is_negative(b), quotient, quotient - Precise(1)),
+                                      select(is_negative(b), quotient - Precise(1), quotient)));
+  const Precise fast = select(r == r, select(whole == Precise(0), copysign(Precise(0), exact), whole), exact);
+  const Mask<double> far = (abs(exact) >= Precise(0x1p28)) & (r == r);
+  return mend(fast, far, a, b, [](double x, double y) {
+    return static_cast<double>(kernels::floor_divide(static_cast<float>(x), static_cast<float>(y)));
+  });
+}
+
+/// e^(b log |a|), and the signs and limits of C's pow.
+CAPSTAN_INLINE Precise pow(Precise a, Precise b) {
+  const Precise one(1), infinity(HUGE_VAL), half = b * Precise(0.5);
+  const Mask<double> whole = nearest(b) == b, even = nearest(half) == half;
+  const Precise power = exp(b * log(abs(a)));
+  const Precise size = select((abs(a) == one) & (b == b), one, power);
+  const Precise turned = select(whole, select(even, size, -size), select(a == -infinity, size, Precise(NAN)));
+  const Precise zero_too = select(a == Precise(0), select(whole, select(even, size, -size), size), turned);
+  return select((b == Precise(0)) | (a == one), one, select(is_negative(a), zero_too, size));
 }
 
 // --- the error function ---
@@ -197,7 +264,27 @@ CAPSTAN_INLINE Precise erfc(Precise x) {
   const Precise size = abs(x), far = erfc_far(size);
   return select(size < Precise(1), Precise(1) - erf_near(x), select(x < Precise(0), Precise(2) - far, far));
 }
-CAPSTAN_INLINE Precise gelu(Precise x) { return Precise(0.5) * x * erfc(x * Precise(-0.70710678118654752)); }
+/// The normal distribution: its density times sqrt(2 pi), and its part below x. That below -|x| is the former by
+/// 1 + |x| and by a polynomial in (|x|-4)/(|x|+4), 2^-33 up to 14.5; float32 has nothing beyond.
+struct Normal {
+  Precise density, part;
+  CAPSTAN_INLINE explicit Normal(Precise x) : density(exp(Precise(-0.5) * x * x)), part(0) {
+    const Precise one(1), limit(40), size = select(abs(x) > limit, limit, abs(x));  // infinity stays out of quotients
+    const Precise near = one + size, far = Precise(4) + size, inverse = one / (near * far);
+    const Precise series =
+        polynomial((size - Precise(4)) * near * inverse, 0.47205320652001213, -0.096703477006058691,
+                   0.013999633042212891, 0.028600348281601564, -0.032197798205523684, 0.017936332179309162,
+                   -0.005002662456130065, -0.00028717775536690837, 0.00069549495983728913, -8.9426569178001331e-5,
+                   -8.6983013113001261e-5, 1.3984932062135964e-5, 9.6932458653159489e-6);
+    const Precise below = density * series * (far * inverse);
+    part = select(x < Precise(0), below, one - below);
+  }
+};
+CAPSTAN_INLINE Precise gelu(Precise x) { return x * Normal(x).part; }
+CAPSTAN_INLINE Precise gelu_slope(Precise x) {
+  const Normal normal(x);
+  return normal.part + x * normal.density * Precise(0.3989422804014327);
+}
 CAPSTAN_INLINE Precise gelu_tanh(Precise x) {  // the formula is explained in lib/kernels/special.hpp
   const Precise u = x * (Precise(1.5957691216057307) + Precise(0.071354816272600249) * x * x);
   return x / (Precise(1) + exp(-u));

@@ -7,7 +7,8 @@ using kernels::Evaluate;
 /// float64 has nothing wider to be precise in.
 template <class Op, class T> constexpr Evaluate how() {
   constexpr Evaluate wanted = kernels::evaluate_of<Op>();
-  return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
+  if constexpr (wanted == Evaluate::single) return sizeof(T) == 8 ? Evaluate::scalar : Evaluate::lanes;
+  else return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
 }
 
 /// Whether a row's values go by groups.
@@ -94,6 +95,17 @@ CAPSTAN_INLINE void binary_loop(const T* a, const T* b, T* y, std::int64_t count
                count - i);
 }
 
+/// Whole exponents, of which products are faster.
+CAPSTAN_INLINE bool is_small_power(float exponent) {
+  return exponent >= -8 && exponent <= 8 && static_cast<float>(static_cast<int>(exponent)) == exponent;
+}
+CAPSTAN_INLINE Precise power(Precise x, int n) {
+  Precise result(1);
+  for (int left = n < 0 ? -n : n; left > 0; left >>= 1, x = x * x)
+    if ((left & 1) != 0) result = result * x;
+  return n < 0 ? Precise(1) / result : result;
+}
+
 template <class Op, class T>
 void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count) {
   if (count <= 0) return;
@@ -102,10 +114,21 @@ void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T*
     else if (a_step != 0) binary_loop<Op, T, false, true>(a, b, y, count);
     else if (b_step != 0) binary_loop<Op, T, true, false>(a, b, y, count);
     else binary_loop<Op, T, true, true>(a, b, y, count);
+  } else if constexpr (how<Op, T>() == Evaluate::precise) {
+    if constexpr (std::is_same_v<Op, kernels::Pow>)
+      if (a_step != 0 && b_step == 0 && is_small_power(*b))
+        return each<Evaluate::precise, false>(a, y, count,
+                                              [n = static_cast<int>(*b)](Precise v) { return power(v, n); });
+    const Precise a0(static_cast<double>(*a)), b0(static_cast<double>(*b));
+    if (a_step == 0 && b_step == 0) {
+      each<Evaluate::precise, false>(b, y, 1, [a0](Precise v) { return Op::forward(a0, v); });
+      for (std::int64_t i = 1; i < count; ++i) y[i] = y[0];
+    } else if (a_step != 0 && b_step != 0)
+      each_pair<Evaluate::precise>(a, b, y, count, [](Precise v, Precise w) { return Op::forward(v, w); });
+    else if (a_step != 0) each<Evaluate::precise, false>(a, y, count, [b0](Precise v) { return Op::forward(v, b0); });
+    else each<Evaluate::precise, false>(b, y, count, [a0](Precise v) { return Op::forward(a0, v); });
   } else {
-    using V = std::conditional_t<how<Op, T>() == Evaluate::precise, double, T>;
-    for (std::int64_t i = 0; i < count; ++i)
-      y[i] = static_cast<T>(Op::forward(static_cast<V>(a[i * a_step]), static_cast<V>(b[i * b_step])));
+    for (std::int64_t i = 0; i < count; ++i) y[i] = Op::forward(a[i * a_step], b[i * b_step]);
   }
 }
 
