@@ -139,34 +139,24 @@ Tensor look_up(const Tensor& table, const autograd::Selection& chosen, const Loo
 
 }  // namespace
 
-autograd::LookedUp autograd::looked_up(const Tensor& x, Where where) {
+autograd::LookedUp autograd::looked_up(const Tensor& x, std::int64_t most_rows, Where where) {
   const Log* log = listening() ? Log::of_this_thread_if_any() : nullptr;
   const std::uint32_t slot = log == nullptr ? kNoSlot : log->find(*x.impl());
   if (slot == kNoSlot || x.version(where) != 0) return {};
   const Entry* entry = log->maker(slot);
   if (entry == nullptr || entry->replay != &embedding_replay || (entry->tapes & recording) == 0) return {};
   const Saved& index = entry->saved_values()[0];
-  if (index.tensor.version(where) != index.version) return {};
   Lookup lookup;
   std::memcpy(static_cast<void*>(&lookup), entry->attributes(), sizeof lookup);
-  const std::int64_t rows = lookup.table[0];  // read before what follows writes to the log
-  return {converted(Tensor(index.tensor), DType::int64, where), rows};
+  if (lookup.table[0] > most_rows || index.tensor.version(where) != index.version) return {};
+  return {fresh_copy(index.tensor, DType::int64, where), lookup.table[0]};
 }
 
 std::optional<Replay> autograd::lookup_behind(const Replay& r, int input) {
   std::optional<Replay> lookup = r.behind(input, &embedding_replay);
-  if (lookup.has_value() && lookup->attributes<Lookup>().by_frequency) return std::nullopt;
-  return lookup;
-}
-
-void autograd::give_table(Replay& lookup, Tensor gradient) {
-  const auto [table, padding, by_frequency] = lookup.attributes<Lookup>();
-  if (padding >= 0) {
-    const Tensor row = core::make_view(*gradient.impl(), Shape({table[1]}), gradient.impl()->strides + 1,
-                                       padding * table[1], lookup.where());
-    backend_of(*gradient.impl(), lookup.where()).fill(*row.impl(), 0);
-  }
-  lookup.give(0, std::move(gradient));
+  if (!lookup.has_value()) return lookup;
+  const auto rule = lookup->attributes<Lookup>();
+  return rule.by_frequency || rule.padding >= 0 ? std::nullopt : lookup;
 }
 
 Tensor embedding(const Tensor& indices, const Tensor& table, const EmbeddingOptions& options, Where where) {

@@ -201,7 +201,7 @@ class FusedReplay {
     dx_ = Tensor();  // what nobody else holds is added to in place
     for (int i = 0; i < kRecurrentOperands; ++i)
       if (made_[i].defined()) r_.give(at_.input + i, std::move(made_[i]));
-    if (table_.defined()) autograd::give_table(*lookup_, std::move(table_));
+    if (table_.defined()) lookup_->give(0, std::move(table_));
   }
 
  private:
@@ -310,12 +310,13 @@ bool followed(const RecurrentOperands& o) {
   return autograd::followers(operands) != 0;
 }
 
-/// The index by which x was looked up in a table of far fewer rows than it has steps, and these rows to the rule; else
-/// undefined.
-Tensor find_index(RecurrentRule& rule, const Tensor& x, const RecurrentSizes& s, Where where) {
+/// The index by which x was looked up in a table of at most half as many rows as it has lines, and these rows to the
+/// rule; else undefined.
+Tensor find_index(RecurrentRule& rule, const Tensor& x, const RecurrentSizes& s, const Tensor& lengths, Where where) {
   if (rule.cell || s.inputs == 0 || !autograd::listening() || x.device() != cpu()) return {};
-  autograd::LookedUp found = autograd::looked_up(x, where);
-  if (!found.index.defined() || 2 * found.rows > s.batch * s.time) return {};
+  const std::int64_t lines = lines_of(s, lengths);
+  if (lines > INT32_MAX) return {};  // kernels count no further
+  autograd::LookedUp found = autograd::looked_up(x, lines / 2, where);
   rule.table_rows = found.rows;
   return std::move(found.index);
 }
@@ -324,7 +325,7 @@ Tensor find_index(RecurrentRule& rule, const Tensor& x, const RecurrentSizes& s,
 
 RecurrentOutputs autograd::run_fused(const char* op, RecurrentRule rule, const RecurrentOperands& o,
                                      const RecurrentSizes& s, const Tensor& lengths, Where where) {
-  const Tensor index = find_index(rule, o.x, s, where);
+  const Tensor index = find_index(rule, o.x, s, lengths, where);
   FusedPass pass(rule, o, s, lengths, index, new_outputs(rule, *o.x.impl(), s, s.units, where), followed(o), where);
   backend_of(*o.x.impl(), where).recurrent_forward(pass.task(), pass.results());
   if (!autograd::attended()) return std::move(pass.out);
@@ -346,7 +347,7 @@ RecurrentOutputs autograd::run_fused(const char* op, RecurrentRule rule, const R
 autograd::BothOutputs autograd::run_both_fused(const char* op, RecurrentRule rule, const RecurrentOperands& o,
                                                const RecurrentSizes& s, const RecurrentOperands& p,
                                                const RecurrentSizes& back, const Tensor& lengths, Where where) {
-  const Tensor index = find_index(rule, o.x, s, where);
+  const Tensor index = find_index(rule, o.x, s, lengths, where);
   BothOutputs out{new_outputs(rule, *o.x.impl(), s, s.units + back.units, where), {}, {}, {}, {}};
   const TensorImpl& both = *out.outputs.impl();
   const auto columns = [&](std::int64_t from, std::int64_t count) {

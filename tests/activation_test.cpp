@@ -196,4 +196,9 @@ TEST_CASE("prelu has one slope, or one for each channel", "[activation]") {
   // what is above 0 has no part in the weight's gradient
   const Tensor tall = {kInfinity, -2.0};
   CHECK(same(slope([&](const Tensor& weight) { return prelu(tall, weight); }, Tensor{0.5}), {-2.0}));
+  const Tensor weight = {0.5}, steep = {kInfinity, 3.0};
+  GradientTape tape;
+  tape.watch(weight);
+  const Tensor result = prelu(Tensor{1.0, -2.0}, weight);
+  CHECK(same(tape.gradient(result, weight, {.output_gradient = steep}), {-6.0}));
 }

@@ -220,6 +220,30 @@ TEST_CASE("float32 remainders are exact however far the quotient, and so are ang
   }
 }
 
+TEST_CASE("a number on either side gives what it gives as a tensor, at every size", "[elementwise]") {
+  using Function = Tensor (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Function> functions[] = {
+      {"pow", [](const Tensor& a, const Tensor& b) { return pow(a, b); }},
+      {"atan2", [](const Tensor& a, const Tensor& b) { return atan2(a, b); }},
+      {"hypot", [](const Tensor& a, const Tensor& b) { return hypot(a, b); }},
+      {"fmod", [](const Tensor& a, const Tensor& b) { return fmod(a, b); }},
+      {"remainder", [](const Tensor& a, const Tensor& b) { return remainder(a, b); }},
+      {"floor_divide", [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); }},
+      {"logaddexp", [](const Tensor& a, const Tensor& b) { return logaddexp(a, b); }},
+      {"xlogy", [](const Tensor& a, const Tensor& b) { return xlogy(a, b); }}};
+  for (const auto& [name, function] : functions)
+    for (const std::int64_t size : {1, 7, 33, 5000}) {
+      INFO(name << ", " << size);
+      const Tensor x = random_in(0.1, 4, {size, 2}, DType::float32, 78), number(1.7f), many = full({size, 2}, 1.7f);
+      CHECK(same(function(x, number), function(x, many)));
+      CHECK(same(function(number, x), function(many, x)));
+      CHECK(same(function(transpose(x), number), transpose(function(x, many))));
+      CHECK(same(function(transpose(x), transpose(many)), transpose(function(x, many))));
+      CHECK(same(function(flip(x), many), flip(function(x, many))));
+      CHECK(same(function(number, number), full({}, function(many, many).at<float>(0, 0))));
+    }
+}
+
 TEST_CASE("maximum and minimum hand NaN on from either side", "[elementwise]") {
   const Tensor a = {kNaN, 1.0, kNaN, kInfinity, 2.0}, b = {1.0, kNaN, kNaN, 3.0, -kInfinity};
   CHECK(same(maximum(a, b), {kNaN, kNaN, kNaN, kInfinity, 2.0}));

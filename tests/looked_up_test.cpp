@@ -44,7 +44,7 @@ Tensors run_looked_up(RecurrentRun run, const RecurrentUse& use, const Tensors& 
   for (const Tensor& source : sources) tape.watch(source);
   Tensors o = operands;
   o[0] = embedding(ids, operands[0], words.options);
-  CHECK(autograd::looked_up(o[0], Where::current()).rows == words.rows);
+  CHECK(autograd::looked_up(o[0], words.rows, Where::current()).rows == words.rows);
   if (!known) o[0] = o[0] + 0;
   Tensors list = run(use, o);
   const Tensors gradients = tape.gradient(list, sources, recurrent_weights(list), Unconnected::zeros);
@@ -83,6 +83,46 @@ TEST_CASE("recurrent sequences of inputs that were looked up give what those of 
       if (!use.cell)
         for (const std::int64_t rows : {1, 2, 7, 12})
           check_looked_up(run_recurrent, use, recurrent_operands(use), {rows});
+}
+
+TEST_CASE("they do with more lines and rows than are put in order at once, and with an odd number of rows",
+          "[recurrent][embedding]") {
+  for (RecurrentUse use : {RecurrentUse{.batch = 64, .time = 20, .inputs = 6, .hidden = 8},
+                           RecurrentUse{.batch = 10, .time = 130, .inputs = 70, .hidden = 9}})
+    for (const std::int64_t rows : {40, 513, 600}) check_looked_up(run_recurrent, use, recurrent_operands(use), {rows});
+  RecurrentUse odd{.batch = 25, .time = 4, .inputs = 6, .hidden = 8};
+  odd.lengths = ragged_lengths(odd.batch, odd.time);
+  check_looked_up(run_recurrent, odd, recurrent_operands(odd), {5});
+}
+
+TEST_CASE("of a table and weights each gets its gradient alone, too", "[recurrent][embedding]") {
+  const RecurrentUse use{.batch = 16, .time = 4, .inputs = 5, .hidden = 5};
+  const Words words{6};
+  const Tensors o = with_table(recurrent_operands(use), use, words);
+  const Tensor ids = ids_for(use, words);
+  const Tensors all = existing(o);
+  const auto gradients = [&](const Tensors& sources) {
+    GradientTape tape;
+    tape.watch(o[0]);  // or the tape would not see the lookup
+    for (const Tensor& source : all) tape.watch(source);
+    Tensors operands = o;
+    operands[0] = embedding(ids, o[0]);
+    return tape.gradient(sum(square(run_recurrent(use, operands)[0])), sources);
+  };
+  const Tensors expected = gradients(all);
+  for (std::size_t i = 0; i < all.size(); ++i) check_close(gradients({all[i]}), {expected[i]});
+}
+
+TEST_CASE("rows without any steps pass nothing on to a table", "[recurrent][embedding]") {
+  RecurrentUse use{.batch = 12, .time = 3, .inputs = 4, .hidden = 5};
+  use.lengths.assign(12, 0);
+  const Tensors o = with_table(recurrent_operands(use), use, {4});
+  GradientTape tape;
+  tape.watch(o[0]);
+  Tensors operands = o;
+  operands[0] = embedding(ids_for(use, {4}), o[0]);
+  const Tensor total = sum(run_recurrent(use, operands)[0]) + sum(o[0]) * 0;
+  CHECK(same(tape.gradient(total, o[0]), zeros_like(o[0])));
 }
 
 TEST_CASE("they do in float32, by any number of threads", "[recurrent][embedding][threads]") {
@@ -202,7 +242,7 @@ TEST_CASE("inputs that were written to after they had been looked up are taken a
     operands[0] = x;
     return run_recurrent(use, operands);
   };
-  const auto known = [](const Tensor& x) { return autograd::looked_up(x, Where::current()).index.defined(); };
+  const auto known = [](const Tensor& x) { return autograd::looked_up(x, 1000, Where::current()).index.defined(); };
   const Tensor x = embedding(ids, o[0]);
   CHECK(known(x));
   CHECK_FALSE(known(x + 0));

@@ -117,7 +117,7 @@ constexpr auto kExpensiveParametric = expensive_rows(static_cast<kernels::Parame
 std::int64_t unary_grain(int op) {
   return kExpensiveUnary[static_cast<std::size_t>(op)] ? kExpensiveGrain : kCheapGrain;
 }
-std::int64_t binary_grain(int op) {  // no lanes for these
+std::int64_t binary_grain(int op) {  // of float64 and of integers one value after the other
   return kExpensiveBinary[static_cast<std::size_t>(op)] ? kExpensiveGrain / 4 : kCheapGrain;
 }
 std::int64_t parametric_grain(int op) {
@@ -128,11 +128,12 @@ std::int64_t parametric_grain(int op) {
 // values.
 
 /// Whether values that follow one another in the result do not in the operand, as in one that is transposed: it is copied
-/// to the result first, which tiles do faster than rows, and computed with there.
+/// to the result first, which tiles do faster than rows, and computed with there. No other operand may overlap that.
 template <int N>
 bool is_scattered(const Loops<N>& loops, int operand) {
+  constexpr std::int64_t kFew = 16;
   const std::int64_t step = loops.strides[loops.rank - 1][operand];
-  return step != 0 && step != 1;
+  return step != 0 && step != 1 && loops.inner() >= kFew;
 }
 
 template <class T, class Kernel>
@@ -176,7 +177,7 @@ __attribute__((noinline)) void run_binary(int op, const TensorImpl& a, const Ten
   const std::int64_t count = out.numel(), grain = binary_grain(op);
   const bool a_whole = a.contiguous && a.numel() == count, b_whole = b.contiguous && b.numel() == count;
   if (count <= grain && (a_whole || a.numel() == 1) && (b_whole || b.numel() == 1))
-    return kernel(a.as<T>(), a_whole, b.as<T>(), b_whole, out.as<T>(), count);
+    return kernel(a.as<T>(), a_whole, b.as<T>(), b_whole && b.numel() != 1, out.as<T>(), count);
   binary_runs<T>(a, b, out, grain, kernel);
 }
 

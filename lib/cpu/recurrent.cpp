@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/base/text.hpp"
+
 namespace capstan::on_cpu {
 namespace {
 
@@ -205,6 +207,9 @@ LookedUp<T>::LookedUp(const Schedule& steps, const core::RecurrentTask& task)
     for (std::int64_t row = 0; row < steps.active(t); ++row, ++term) {
       const std::int64_t place = steps.place(row);
       const std::int64_t chosen = index.as<std::int64_t>()[place * index.strides[0] + t * index.strides[1]];
+      if (chosen < 0 || chosen >= task.table_rows)  // nobody can have been told of that
+        base::fail<IndexError>(core::calling_place(), "embedding: the index is ", chosen, " by now, and the table has ",
+                               task.table_rows, " rows.");
       *term = {chosen, static_cast<std::int32_t>(term - terms_.data()), T(1)};
       if (std::exchange(seen[chosen], true)) continue;
       std::copy_n(x.as<T>() + place * x.strides[0] + t * x.strides[1], width, table_.data() + chosen * width);

@@ -182,7 +182,7 @@ template <class T>
 class LookedUp {
  public:
   LookedUp(const Schedule& steps, const core::RecurrentTask& task);
-  /// For every line its row, times 1.
+  /// For every line its row, times 1; in the order of lines until they are added up.
   const SingleTerm<T>* terms() const { return terms_.data(); }
   /// The rows [rows(), inputs], as lines have them; zeros for those that no line has, and for one more if there would be
   /// an odd number: a tile of a single row adds in an order of its own, and sums shall not depend on the table's size.

@@ -146,7 +146,7 @@ class Forward {
            steps_.batch >= kEnoughRows;
   }
   /// Multiplies the rows of the table that inputs were looked up in. Steps take them, or gates begin with them, as they
-  /// would multiply inputs: sums are the same.
+  /// would multiply inputs: sums are the same where both products are made alike.
   void multiply_table(const RecurrentCut& cut) {
     const LookedUp<T>& from = looked_up_.emplace(steps_, task_);
     const std::int64_t rows = from.rows(), columns = task_.wx.shape[1];

@@ -72,7 +72,7 @@ struct Mish {
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) {
-    // tanh(log(1 + e)) = e(e+2) / (e(e+2) + 2); above 0 with 1/e; far below with e in two halves, as in Silu
+    // tanh(log(1 + e)) = e(e+2) / (e(e+2) + 2); above 0 with 1/e; far below with e in two halves, which do not vanish before x e does
     const auto far = x < T(-80);
     const T z = exp(select(far, T(0.5) * x, -abs(x))), n = z * (z + T(2)), w = T(1) + T(2) * z;
     const T near = select(x < T(0), x * n, x * w) / select(x < T(0), n + T(2), w + T(2) * z * z);

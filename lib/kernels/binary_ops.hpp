@@ -205,9 +205,12 @@ struct Prelu {
   static constexpr Domain domain = Domain::floating;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return select(a > T(0), a, b * a); }
-  // a product must not see what is above 0: the gradient there is 0, and times infinity it would be NaN
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * select(a > T(0), T(1), b); }
-  template <class T> CAPSTAN_HD static T right(T grad, T a, T, T) { return grad * select(a > T(0), T(0), a); }
+  // the product must see neither side above 0: the gradient there is 0, and infinity times 0 would be NaN
+  template <class T> CAPSTAN_HD static T right(T grad, T a, T, T) {
+    const auto above = a > T(0);
+    return select(above, T(0), grad) * select(above, T(0), a);
+  }
 };
 
 struct Remainder {

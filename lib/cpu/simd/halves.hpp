@@ -1,4 +1,5 @@
-// 16-bit floating types from and to float32. Included by kernels_*.cpp. Plain loops, which compilers vectorize.
+// 16-bit floating types from and to float32. Included by kernels_*.cpp. Plain loops, which compilers vectorize where
+// they do not compile for size.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 

@@ -74,14 +74,9 @@ CAPSTAN_INLINE Precise exp(Precise x) {
   const L high = cubic(r, r2, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040);
   return Precise(scaled_or_zero(fma(r4, fma(r4, linear(r, 1.0 / 40320, 1.0 / 362880), high), low), n, x.v, kLow));
 }
-CAPSTAN_INLINE Precise exp2(Precise x) { return exp(x * Precise(0.69314718055994531)); }
 CAPSTAN_INLINE Precise log2(Precise x) { return log(x) * Precise(1.4426950408889634); }
 CAPSTAN_INLINE Precise log10(Precise x) { return log(x) * Precise(0.43429448190325183); }
 
-CAPSTAN_INLINE Precise expm1(Precise x) {
-  const Precise series = x * polynomial(x, 1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24);
-  return select(abs(x) < Precise(0x1p-10), series, Precise(exp(x.v)) - Precise(1));
-}
 /// With u = 1 + x, which loses digits of x, log(u) * x / (u - 1) has them all (Goldberg 1991, theorem 4).
 CAPSTAN_INLINE Precise log1p(Precise x) {
   const Precise u = Precise(1) + x, l = log(u);
@@ -106,16 +101,13 @@ struct Turn {
     cosine = polynomial(z, 1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600);
   }
 };
-/// 0 for even and 1 for odd whole numbers, which are halved, rounded down.
-CAPSTAN_INLINE Precise take_bit(Precise& k) {
-  const Precise half = nearest(k * Precise(0.5) - Precise(0.25)), bit = k - half - half;
-  k = half;
-  return bit;
+CAPSTAN_INLINE Mask<double> is_odd(Precise whole) {
+  const Precise half = nearest(whole * Precise(0.5) - Precise(0.25));  // rounded down
+  return whole - half - half == Precise(1);
 }
 CAPSTAN_INLINE Precise tan(Precise x) {
   const Turn turn(x);
-  Precise k = turn.k;
-  const Mask<double> odd = take_bit(k) == Precise(1);
+  const Mask<double> odd = is_odd(turn.k);
   const Precise value = select(odd, -turn.cosine, turn.sine) / select(odd, turn.sine, turn.cosine);
   return mend_far(value, x, [](double v) { return kernels::tan(v); });
 }

@@ -116,7 +116,7 @@ void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T*
     else binary_loop<Op, T, true, true>(a, b, y, count);
   } else if constexpr (how<Op, T>() == Evaluate::precise) {
     if constexpr (std::is_same_v<Op, kernels::Pow>)
-      if (a_step != 0 && b_step == 0 && is_small_power(*b))
+      if (b_step == 0 && is_small_power(*b) && (a_step != 0 || count == 1))
         return each<Evaluate::precise, false>(a, y, count,
                                               [n = static_cast<int>(*b)](Precise v) { return power(v, n); });
     const Precise a0(static_cast<double>(*a)), b0(static_cast<double>(*b));
