@@ -121,8 +121,9 @@ struct Selu {
 
 struct Silu {
   static constexpr const char* name = "silu";
-  static constexpr Domain domain = Domain::floating;  // the types it takes
-  static constexpr Saves saves = Saves::input;        // what backward receives as its second argument
+  static constexpr Domain domain = Domain::floating;      // the types it takes
+  static constexpr Saves saves = Saves::input;            // what backward receives as its second argument
+  static constexpr Evaluate evaluate = Evaluate::single;  // float32 in registers of its own
   template <class T> CAPSTAN_HD static T forward(T x) {
     // far below exp(x) vanishes before x*exp(x) does: there with e^-40 apart
     const auto far = x < T(-80);
