@@ -264,6 +264,23 @@ TEST_CASE("inputs that were written to after they had been looked up are taken a
   check_same(run(y), run(y + 0));
 }
 
+TEST_CASE("an index that was overwritten behind the library's back is an error, no access out of range",
+          "[recurrent][embedding]") {
+  const RecurrentUse use{.batch = 4, .time = 3, .inputs = 3, .hidden = 4};
+  const Tensors o = with_table(recurrent_operands(use), use, {5});
+  for (const std::int64_t wrong : {-1, 5}) {
+    std::vector<std::int64_t> memory(12, 1);
+    const Tensor ids = from_memory(memory.data(), {4, 3});
+    GradientTape tape;
+    tape.watch(o[0]);
+    Tensors operands = o;
+    operands[0] = embedding(ids, o[0]);
+    memory[7] = wrong;
+    CHECK(message_of<IndexError>([&] { run_recurrent(use, operands); }).find("the table has 5 rows") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("numbers that are not finite spread as they do without a lookup", "[recurrent][embedding]") {
   const RecurrentUse use{.batch = 24, .time = 3, .inputs = 4, .hidden = 6};
   const Words words{8};
