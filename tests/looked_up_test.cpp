@@ -265,7 +265,7 @@ TEST_CASE("inputs that were written to after they had been looked up are taken a
 }
 
 TEST_CASE("an index that was overwritten behind the library's back is an error, no access out of range",
-          "[recurrent][embedding]") {
+          "[recurrent][embedding][host]") {
   const RecurrentUse use{.batch = 4, .time = 3, .inputs = 3, .hidden = 4};
   const Tensors o = with_table(recurrent_operands(use), use, {5});
   for (const std::int64_t wrong : {-1, 5}) {
