@@ -69,21 +69,20 @@ void for_products(const Setting& s, Visit visit) {
   const Axis &d = s.axis[0], &h = s.axis[1], &w = s.axis[2];
   const std::int64_t in_plane = d.in * h.in * w.in, out_plane = d.out() * h.out() * w.out();
   const std::int64_t window = d.kernel * h.kernel * w.kernel;
-  for (std::int64_t n = 0; n < s.batch; ++n)
-    for (std::int64_t o = 0; o < s.groups * s.out; ++o)
-      for (std::int64_t y = 0; y < out_plane; ++y)
-        for (std::int64_t i = 0; i < s.in; ++i)
-          for (std::int64_t t = 0; t < window; ++t) {
-            const std::int64_t at[] = {
-                y / w.out() / h.out() * d.stride + t / w.kernel / h.kernel * d.dilation - d.before,
-                y / w.out() % h.out() * h.stride + t / w.kernel % h.kernel * h.dilation - h.before,
-                y % w.out() * w.stride + t % w.kernel * w.dilation - w.before};
-            if (at[0] < 0 || at[0] >= d.in || at[1] < 0 || at[1] >= h.in || at[2] < 0 || at[2] >= w.in) continue;
-            const std::int64_t channel = n * s.groups * s.in + o / s.out * s.in + i;
-            visit(static_cast<std::size_t>(channel * in_plane + (at[0] * h.in + at[1]) * w.in + at[2]),
+  for (std::int64_t y = 0; y < out_plane; ++y)
+    for (std::int64_t t = 0; t < window; ++t) {
+      const std::int64_t at[] = {y / w.out() / h.out() * d.stride + t / w.kernel / h.kernel * d.dilation - d.before,
+                                 y / w.out() % h.out() * h.stride + t / w.kernel % h.kernel * h.dilation - h.before,
+                                 y % w.out() * w.stride + t % w.kernel * w.dilation - w.before};
+      if (at[0] < 0 || at[0] >= d.in || at[1] < 0 || at[1] >= h.in || at[2] < 0 || at[2] >= w.in) continue;
+      const std::int64_t place = (at[0] * h.in + at[1]) * w.in + at[2];
+      for (std::int64_t n = 0; n < s.batch; ++n)
+        for (std::int64_t o = 0; o < s.groups * s.out; ++o)
+          for (std::int64_t i = 0; i < s.in; ++i)
+            visit(static_cast<std::size_t>((n * s.groups * s.in + o / s.out * s.in + i) * in_plane + place),
                   static_cast<std::size_t>((o * s.in + i) * window + t),
                   static_cast<std::size_t>((n * s.groups * s.out + o) * out_plane + y));
-          }
+    }
 }
 
 std::int64_t between(std::mt19937& random, std::int64_t low, std::int64_t high) {
