@@ -200,10 +200,12 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Wher
   Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
   core::visit_numbers(options.dtype, [&]<class T>(Type<T>) {
     T* to = result.impl()->as<T>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      if constexpr (core::kIsReal<T>)
-        to[i] = static_cast<T>(begin.as_double() + static_cast<double>(i) * step.as_double());
-      else to[i] = static_cast<T>(whole_value(begin.as_int64(), step.as_int64(), i));
+    if constexpr (core::kIsReal<T>) {
+      const double first = begin.as_double(), width = step.as_double();
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(first + static_cast<double>(i) * width);
+    } else {
+      const std::int64_t first = begin.as_int64(), width = step.as_int64();
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(whole_value(first, width, i));
     }
   });
   core::host_wrote(*result.impl());

@@ -27,7 +27,9 @@ const SimdKernels& choose_kernels() {
 #if CAPSTAN_SIMD_X86
   const bool baseline = is_asked("baseline"), no_avx512 = is_asked("avx2");
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  unsigned version = 0, unused = 0, features = 0;
+  const bool f16c = __get_cpuid(1, &version, &unused, &features, &unused) != 0 && (features & bit_F16C) != 0;
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512cd") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");

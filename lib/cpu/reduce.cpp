@@ -19,14 +19,23 @@ using kernels::Reduction;
 constexpr ColumnPiece kCompared = {4096, 256};
 constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
 
+/// Four at a time, for each comparison waits for the one before.
+template <class T, class Better>
+T extreme_of(const T* x, std::int64_t count, Better better) {
+  T best[] = {x[0], x[0], x[0], x[0]};
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (int k = 0; k < 4; ++k) best[k] = better(best[k], x[i + k]);
+  for (; i < count; ++i) best[0] = better(best[0], x[i]);
+  return better(better(best[0], best[1]), better(best[2], best[3]));
+}
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     return kind == Reduction::max ? simd().of<T>().max(x, count) : simd().of<T>().min(x, count);
   } else {
-    T best = x[0];
-    for (std::int64_t i = 1; i < count; ++i) best = (kind == Reduction::max) == (x[i] > best) ? x[i] : best;
-    return best;
+    return kind == Reduction::max ? extreme_of(x, count, [](T a, T b) { return a > b ? a : b; })
+                                  : extreme_of(x, count, [](T a, T b) { return a < b ? a : b; });
   }
 }
 

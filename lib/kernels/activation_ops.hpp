@@ -13,7 +13,7 @@ struct Gelu {
   static constexpr const char* name = "gelu";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * gelu_slope(x); }
 };

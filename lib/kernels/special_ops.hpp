@@ -20,7 +20,7 @@ struct Erf {
   static constexpr const char* name = "erf";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return erf(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     return grad * (T(1.1283791670955126) * exp(-(x * x)));  // 2/sqrt(pi)

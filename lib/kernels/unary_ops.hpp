@@ -89,7 +89,7 @@ struct Log2 {
   static constexpr const char* name = "log2";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return log2(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(0.69314718055994531)); }
 };

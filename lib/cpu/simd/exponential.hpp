@@ -75,16 +75,23 @@ template <int N> CAPSTAN_INLINE bool within(Many<N> x, float limit) {
 /// e^x = 2^n * (1 + p).
 template <class V> struct Exponential { V n, p; };
 
+/// Of x a whole number of ln 2 is taken, and r is left, to which may come what x has lost.
+template <class V> struct Reduced {
+  V n, r;
+  CAPSTAN_INLINE explicit Reduced(V x) {
+    const V rounder(0x1.8p23f);  // above it there are no fractions
+    n = fma(x, V(1.44269504f), rounder) - rounder;
+    r = fma(n, V(2.12194440e-4f), fma(n, V(-0.693359375f), x));  // the first is exact
+  }
+  CAPSTAN_INLINE Exponential<V> exponential() const {
+    const V square = r * r;
+    // (e^r - 1 - r) / r^2 at Chebyshev's points of |r| < 0.34663
+    const V low = fma(r, V(0.166665769672f), V(0.5f)), high = fma(r, V(0.0083631828052f), V(0.0416665545891f));
+    return {n, fma(square, fma(square, fma(square, V(0.00139261882752f), high), low), r)};
+  }
+};
 /// For -150 < x < 150, and NaN.
-template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) {
-  const V rounder(0x1.8p23f);  // above it there are no fractions
-  const V n = fma(x, V(1.44269504f), rounder) - rounder;
-  const V r = fma(n, V(2.12194440e-4f), fma(n, V(-0.693359375f), x));  // the first is exact
-  const V square = r * r;
-  // (e^r - 1 - r) / r^2 at Chebyshev's points of |r| < 0.34663
-  const V low = fma(r, V(0.166665769672f), V(0.5f)), high = fma(r, V(0.0083631828052f), V(0.0416665545891f));
-  return {n, fma(square, fma(square, fma(square, V(0.00139261882752f), high), low), r)};
-}
+template <class V> CAPSTAN_INLINE Exponential<V> exponential(V x) { return Reduced<V>(x).exponential(); }
 
 /// For any x.
 template <class V> CAPSTAN_INLINE V exp_anywhere(V x) {
@@ -155,19 +162,26 @@ template <int N> CAPSTAN_INLINE Many<N> sigmoid(Many<N> x) { return sigmoid_of(x
 
 #if defined(__AVX512F__)
 
-/// A register looks up 32 numbers at once: which polynomial is told by the exponent and the first two bits behind it.
-CAPSTAN_INLINE Floats tanh(Floats x) {
-  constexpr int kRest = 21, kFirst = (127 - 4) << 2;  // the bits that do not tell; what 2^-4 tells
-  const __m512 size = _mm512_min_ps(_mm512_set1_ps(15.999999f), _mm512_abs_ps(x.v));  // NaN stays
-  const __m512i told = _mm512_srli_epi32(_mm512_castps_si512(size), kRest);
-  const __m512i which = _mm512_max_epi32(_mm512_sub_epi32(told, _mm512_set1_epi32(kFirst)), _mm512_setzero_si512());
-  const auto looked_up = [which](int row) __attribute__((always_inline)) {
-    return _mm512_permutex2var_ps(_mm512_load_ps(kTanh[row]), which, _mm512_load_ps(kTanh[row] + 16));
+/// The polynomial of place `which` in a table of 32: a register looks up so many numbers at once. Its first row are the
+/// centers, the others the coefficients.
+template <int Rows> CAPSTAN_INLINE Floats looked_up(const float (&table)[Rows][32], __m512i which, Floats x) {
+  const auto row = [&](int i) __attribute__((always_inline)) {
+    return _mm512_permutex2var_ps(_mm512_load_ps(table[i]), which, _mm512_load_ps(table[i] + 16));
   };
-  const __m512 distance = _mm512_sub_ps(size, looked_up(0));
-  __m512 result = looked_up(7);
-  for (int row = 6; row > 0; --row) result = _mm512_fmadd_ps(result, distance, looked_up(row));
-  return with_sign_of(x, Floats(result));
+  const __m512 distance = _mm512_sub_ps(x.v, row(0));
+  __m512 result = row(Rows - 1);
+  for (int i = Rows - 2; i > 0; --i) result = _mm512_fmadd_ps(result, distance, row(i));
+  return Floats(result);
+}
+/// Which quarter (`bits` = 2) or eighth (3) of an octave x > 0 is in, counted from 2^first; of NaN anything.
+template <int bits> CAPSTAN_INLINE __m512i part_of_octave(Floats x, int first) {
+  const __m512i told = _mm512_srli_epi32(_mm512_castps_si512(x.v), Format<float>::mantissa - bits);
+  return _mm512_sub_epi32(told, _mm512_set1_epi32((Format<float>::bias + first) << bits));
+}
+CAPSTAN_INLINE Floats tanh(Floats x) {
+  const Floats size(_mm512_min_ps(_mm512_set1_ps(15.999999f), _mm512_abs_ps(x.v)));  // NaN stays
+  const __m512i which = _mm512_max_epi32(part_of_octave<2>(size, -4), _mm512_setzero_si512());
+  return with_sign_of(x, looked_up(kTanh, which, size));
 }
 
 #else

@@ -1,4 +1,4 @@
-// AVX2 and FMA: compiled with their flags, called only where the processor has them.
+// AVX2, FMA and F16C: compiled with their flags, called only where the processor has them.
 #include "lib/cpu/simd/kernels.hpp"
 
 #define CAPSTAN_ISA avx2

@@ -8,6 +8,7 @@
 #include "lib/cpu/simd/elementary.hpp"
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/tanh_table.hpp"
+#include "lib/cpu/simd/normal_table.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/single.hpp"

@@ -74,7 +74,6 @@ CAPSTAN_INLINE Precise exp(Precise x) {
   const L high = cubic(r, r2, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040);
   return Precise(scaled_or_zero(fma(r4, fma(r4, linear(r, 1.0 / 40320, 1.0 / 362880), high), low), n, x.v, kLow));
 }
-CAPSTAN_INLINE Precise log2(Precise x) { return log(x) * Precise(1.4426950408889634); }
 CAPSTAN_INLINE Precise log10(Precise x) { return log(x) * Precise(0.43429448190325183); }
 
 /// With u = 1 + x, which loses digits of x, log(u) * x / (u - 1) has them all (Goldberg 1991, theorem 4).
@@ -85,32 +84,6 @@ CAPSTAN_INLINE Precise log1p(Precise x) {
 }
 
 // --- trigonometry ---
-
-/// What is beyond the reduction below: asks the C library for each lane.
-template <class F> CAPSTAN_INLINE Precise mend_far(Precise fast, Precise x, F library) {
-  constexpr double limit = 1e6;
-  return Precise(mend(mend(fast.v, x.v, limit, HUGE_VAL, library), x.v, -HUGE_VAL, -limit, library));
-}
-
-/// Sine and cosine of x - k*pi/2, k the nearest whole number. Two parts of pi/2 (fdlibm's): k times the first is exact.
-struct Turn {
-  Precise sine, cosine, k;
-  CAPSTAN_INLINE explicit Turn(Precise x) : sine(0), cosine(0), k(nearest(x * Precise(0.63661977236758134))) {
-    const Precise r = (x - k * Precise(1.57079632673412561417)) - k * Precise(6.07710050650619224932e-11), z = r * r;
-    sine = r * polynomial(z, 1.0, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800);
-    cosine = polynomial(z, 1.0, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600);
-  }
-};
-CAPSTAN_INLINE Mask<double> is_odd(Precise whole) {
-  const Precise half = nearest(whole * Precise(0.5) - Precise(0.25));  // rounded down
-  return whole - half - half == Precise(1);
-}
-CAPSTAN_INLINE Precise tan(Precise x) {
-  const Turn turn(x);
-  const Mask<double> odd = is_odd(turn.k);
-  const Precise value = select(odd, -turn.cosine, turn.sine) / select(odd, turn.sine, turn.cosine);
-  return mend_far(value, x, [](double v) { return kernels::tan(v); });
-}
 
 /// atan(x)/x in x^2 up to tan(pi/8), 2^-40; above by atan(x) = pi/4 + atan((x-1)/(x+1)) = pi/2 - atan(1/x).
 CAPSTAN_INLINE Precise atan(Precise x) {
@@ -124,11 +97,6 @@ CAPSTAN_INLINE Precise atan(Precise x) {
       polynomial(u * u, 0.9999999999992447, -0.33333333276922494, 0.19999993053555815, -0.14285386553752139,
                  0.11103456908947464, -0.08992552906150912, 0.06974197686595265, -0.03765510601291402);
   return copysign(turned + u * series, x);
-}
-CAPSTAN_INLINE Precise asin(Precise x) { return atan(x / sqrt((Precise(1) - x) * (Precise(1) + x))); }
-CAPSTAN_INLINE Precise acos(Precise x) {
-  const Precise half = atan(sqrt((Precise(1) - x) / (Precise(1) + x)));
-  return half + half;
 }
 
 // --- hyperbolic functions ---
@@ -229,7 +197,7 @@ CAPSTAN_INLINE Precise pow(Precise a, Precise b) {
   return select((b == Precise(0)) | (a == one), one, select(is_negative(a), zero_too, size));
 }
 
-// --- the error function ---
+// --- the error function, and the normal distribution's ---
 
 /// erf(x) for |x| <= 1: erf(x)/x in x^2, 2^-40.
 CAPSTAN_INLINE Precise erf_near(Precise x) {
@@ -248,14 +216,13 @@ CAPSTAN_INLINE Precise erfc_far(Precise x) {
                  -0.0014872823887328056, -0.00048025981267648836, 0.000360671654909775);
   return exp(-(x * x)) * series / (Precise(1) + x + x);
 }
-CAPSTAN_INLINE Precise erf(Precise x) {
-  const Precise size = abs(x);
-  return select(size < Precise(1), erf_near(x), copysign(Precise(1) - erfc_far(size), x));
-}
 CAPSTAN_INLINE Precise erfc(Precise x) {
   const Precise size = abs(x), far = erfc_far(size);
   return select(size < Precise(1), Precise(1) - erf_near(x), select(x < Precise(0), Precise(2) - far, far));
 }
+
+#if !defined(__AVX512F__)
+
 /// The normal distribution: its density times sqrt(2 pi), and its part below x. That below -|x| is the former by
 /// 1 + |x| and by a polynomial in (|x|-4)/(|x|+4), 2^-33 up to 14.5; float32 has nothing beyond.
 struct Normal {
@@ -277,6 +244,9 @@ CAPSTAN_INLINE Precise gelu_slope(Precise x) {
   const Normal normal(x);
   return normal.part + x * normal.density * Precise(0.3989422804014327);
 }
+
+#endif
+
 CAPSTAN_INLINE Precise gelu_tanh(Precise x) {  // the formula is explained in lib/kernels/special.hpp
   const Precise u = x * (Precise(1.5957691216057307) + Precise(0.071354816272600249) * x * x);
   return x / (Precise(1) + exp(-u));
