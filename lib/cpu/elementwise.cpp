@@ -102,7 +102,7 @@ constexpr bool kIsOneOf = (std::is_same_v<Op, Others> || ...);
 /// Bounded by arithmetic. The compiler vectorizes some of those that run one value after the other.
 template <class Op>
 constexpr bool kIsExpensive =
-    kIsOneOf<Op, kernels::Exp, kernels::Log, kernels::Sigmoid, kernels::Tanh> ||
+    kIsOneOf<Op, kernels::Cos, kernels::Exp, kernels::Log, kernels::Sigmoid, kernels::Sin, kernels::Tanh> ||
     (kernels::evaluate_of<Op>() != kernels::Evaluate::lanes &&
      !kIsOneOf<Op, kernels::Ceil, kernels::Copysign, kernels::Floor, kernels::Round, kernels::Trunc>);
 

@@ -42,7 +42,7 @@ struct Erfinv {
   static constexpr const char* name = "erfinv";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return erfinv(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) {
     return grad * (T(0.88622692545275801) * exp(y * y));  // sqrt(pi)/2

@@ -64,7 +64,6 @@ struct Cos {
   static constexpr const char* name = "cos";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return cos(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return -(grad * sin(x)); }
 };
@@ -82,7 +81,6 @@ struct Sin {
   static constexpr const char* name = "sin";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
   template <class T> CAPSTAN_HD static T forward(T x) { return sin(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * cos(x); }
 };

@@ -12,6 +12,7 @@
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/single.hpp"
+#include "lib/cpu/simd/trigonometry.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"

@@ -5,8 +5,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-constexpr float kQuarter = 1.57079637f, kQuarterRest = -4.37113883e-8f;  // of a turn
-
 CAPSTAN_INLINE Floats polynomial(Floats, double constant) { return Floats(constant); }
 template <class... More> CAPSTAN_INLINE Floats polynomial(Floats x, double constant, double next, More... more) {
   return fma(x, polynomial(x, next, more...), Floats(constant));
@@ -62,105 +60,6 @@ CAPSTAN_INLINE Floats joined(Halves x) {
   store_precise(x.high, values + kPreciseSize);
   return Floats::load(values);
 #endif
-}
-
-/// The nearest multiple of pi/2, in float64, and what it leaves of x.
-CAPSTAN_INLINE Precise quarters_in(Precise x) { return nearest(x * Precise(0.63661977236758134)); }
-CAPSTAN_INLINE Precise less_quarters(Precise x, Precise k) {
-  return (x - k * Precise(1.57079632673412561417)) - k * Precise(6.07710050650619224932e-11);
-}
-
-/// Sine and cosine of what whole quarters of a turn leave of x, which is right to the last place, and the quarters.
-struct Turn {
-  Floats sine, cosine, quarters;
-  CAPSTAN_INLINE explicit Turn(Floats x) : sine(0), cosine(0), quarters(0) {
-    const Halves wide = halves_of(x), k{quarters_in(wide.low), quarters_in(wide.high)};
-    const Floats r = joined({less_quarters(wide.low, k.low), less_quarters(wide.high, k.high)}), z = r * r;
-    const Floats odd_part = fma(z, fma(z, Floats(2.72499258e-6f), Floats(-0.000198400867f)), Floats(0.00833333187f));
-    sine = with_sign_of(r, fma(r * z, fma(z, odd_part, Floats(-0.166666667f)), r));  // 2^-35
-    const Floats even_part = fma(z, fma(z, Floats(2.45479421e-5f), Floats(-0.00138883030f)), Floats(0.0416666647f));
-    cosine = fma(z * z, even_part, fma(z, Floats(-0.5f), Floats(1)));  // 2^-29
-    quarters = joined(k);
-  }
-};
-/// Whole numbers below 2^22, whose lowest bits are those of the result.
-CAPSTAN_INLINE typename Floats::Bits bits_of_whole(Floats x) { return (x + Floats(Format<float>::rounder)).bits(); }
-CAPSTAN_INLINE Mask<float> is_odd(typename Floats::Bits whole) {
-  return Floats::of((whole << 31) | Floats(1).bits()) < Floats(0);
-}
-
-/// The sine of x and `ahead` quarters of a turn.
-template <int ahead> CAPSTAN_INLINE Floats sine_ahead(Floats x) {
-  const Turn turn(x);
-  const auto quarters = bits_of_whole(turn.quarters + Floats(ahead)), sign = ~(~typename Floats::Bits{} >> 1);
-  const Floats size = select(is_odd(quarters), turn.cosine, turn.sine);
-  return Floats::of(size.bits() ^ ((quarters << 30) & sign));
-}
-CAPSTAN_INLINE Floats tangent(Floats x) {
-  const Turn turn(x);
-  const Mask<float> odd = is_odd(bits_of_whole(turn.quarters));
-  return select(odd, -turn.cosine, turn.sine) / select(odd, turn.sine, turn.cosine);
-}
-/// What is beyond that asks the C library.
-constexpr float kFarTurns = 1e6f;
-template <class F> [[gnu::noinline, gnu::cold]] Floats turned_far(Floats fast, Floats x, F library) {
-  return mend(mend(fast, x, kFarTurns, HUGE_VALF, library), x, -HUGE_VALF, -kFarTurns, library);
-}
-template <class F> CAPSTAN_INLINE Floats mend_far(Floats fast, Floats x, F library) {
-  return __builtin_expect(within(x, kFarTurns), true) ? fast : turned_far(fast, x, library);
-}
-CAPSTAN_INLINE Floats sin(Floats x) {
-  return mend_far(sine_ahead<0>(x), x, [](float v) { return kernels::sin(v); });
-}
-CAPSTAN_INLINE Floats cos(Floats x) {
-  return mend_far(sine_ahead<1>(x), x, [](float v) { return kernels::cos(v); });
-}
-CAPSTAN_INLINE Floats tan(Floats x) {
-  return mend_far(tangent(x), x, [](float v) { return kernels::tan(v); });
-}
-
-/// a + x + x z times a series, a given in two parts.
-template <class... C> CAPSTAN_INLINE Floats around(Floats a, Floats rest, Floats x, Floats z, C... series) {
-  return a + (x + fma(x * z, polynomial(z, series...), rest));
-}
-/// atan(x)/x in x^2 up to tan(pi/8), 2^-28; above by atan(x) = pi/4 + atan((x-1)/(x+1)) = pi/2 - atan(1/x).
-CAPSTAN_INLINE Floats atan(Floats x) {
-  const Floats size = abs(x), one(1), zero(0);
-  const Mask<float> middle = size > Floats(0.414213562f), large = size > Floats(2.41421356f);
-  const Floats above = select(large, -one, select(middle, size - one, size));
-  const Floats u = above / select(large, size, select(middle, size + one, one));
-  const Floats turned = select(large, Floats(kQuarter), select(middle, Floats(0.5f * kQuarter), zero));
-  const Floats rest = select(large, Floats(kQuarterRest), select(middle, Floats(0.5f * kQuarterRest), zero));
-  return with_sign_of(x, around(turned, rest, u, u * u, -0.333333317612, 0.199995404836, -0.14263955598, 0.107437314908,
-                                -0.0645192820812));
-}
-/// asin(x)/x in x^2 up to 1/2, 2^-30; above by asin(x) = pi/2 - 2 asin(sqrt((1-x)/2)).
-struct Arc {
-  Mask<float> large;
-  Floats x, z;
-  CAPSTAN_INLINE explicit Arc(Floats size) : large(size > Floats(0.5f)), x(size), z(0) {
-    const Floats rest = (Floats(1) - size) * Floats(0.5f);
-    x = select(large, sqrt(rest), size);
-    z = select(large, rest, size * size);
-  }
-  /// a + s asin(x)
-  CAPSTAN_INLINE Floats added_to(Floats a, Floats rest, Floats s) const {
-    return around(a, rest, s * x, z, 0.166666663374, 0.075000945435, 0.0445994015285, 0.0311006627355, 0.0171492383577,
-                  0.0336908472028);
-  }
-};
-CAPSTAN_INLINE Floats asin(Floats x) {
-  const Arc arc(abs(x));
-  const auto if_large = [&](float yes, float no) { return select(arc.large, Floats(yes), Floats(no)); };
-  return with_sign_of(x, arc.added_to(if_large(kQuarter, 0), if_large(kQuarterRest, 0), if_large(-2, 1)));
-}
-CAPSTAN_INLINE Floats acos(Floats x) {
-  const Arc arc(abs(x));
-  const Mask<float> right = x > Floats(0);
-  const auto if_large = [&](Floats yes, Floats no) { return select(arc.large, yes, no); };
-  const Floats two = select(right, Floats(2), Floats(-2)), half = if_large(select(right, Floats(0), Floats(2)), Floats(1));
-  return arc.added_to(half * Floats(kQuarter), half * Floats(kQuarterRest),
-                      if_large(two, select(right, Floats(-1), Floats(1))));
 }
 
 /// Near 0 erf(x)/x in x^2, 2^-32; from 1 on 1 - exp(-x^2) times 1/(2+x) and a polynomial in (x-2)/(x+2), 2^-30.
