@@ -27,7 +27,9 @@ struct IntegerDraw {
   static constexpr int kValues = 2;
   RandomTask task;
   __device__ void operator()(std::uint64_t block, std::int64_t, Word* values) const {
-    kernels::draw_integers(task, block, values);
+    const auto bits = kernels::random_block(task.seed, block, task.stream);
+    values[0] = kernels::integer_of<Word>(task, bits[0], bits[1]);
+    values[1] = kernels::integer_of<Word>(task, bits[2], bits[3]);
   }
 };
 /// The bits of 1 for a hit, else 0.

@@ -14,19 +14,12 @@
 #include "lib/core/tensor_impl.hpp"
 #include "lib/core/window.hpp"
 #include "lib/kernels/op_list.hpp"
+#include "lib/kernels/random_task.hpp"
 
 namespace capstan::core {
 
-enum class RandomKind : std::uint8_t { uniform, normal, truncated_normal, bernoulli, integers, exponential, gumbel };
-
-struct RandomTask {
-  RandomKind kind;
-  std::uint64_t seed, first_block;
-  double a, b;             // low and high, mean and standard deviation, location and scale, or probability
-  std::int64_t low, high;  // integers
-  std::uint64_t stream = 0;
-  const std::uint64_t* advance = nullptr;  // in the device's memory: added to first_block. Of captured steps
-};
+using kernels::RandomKind;
+using kernels::RandomTask;
 /// Blocks of the generator that a task of `count` elements uses.
 std::int64_t random_blocks(RandomKind kind, std::int64_t count) noexcept;
 

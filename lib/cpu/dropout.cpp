@@ -15,7 +15,7 @@ constexpr std::int64_t kPiece = 4096;  // decisions that stay in the nearest cac
 void decide(const core::RandomTask& draw, std::int64_t piece, bool* kept, std::int64_t count) {
   const std::int64_t first = piece * kPiece;
   const auto threshold = static_cast<std::uint32_t>(draw.a * 0x1p32);  // a probability below 1
-  simd().f32.decide({draw.seed, draw.stream, draw.first_block + static_cast<std::uint64_t>(first / 4), threshold,
+  simd().random.decide({draw.seed, draw.stream, draw.first_block + static_cast<std::uint64_t>(first / 4), threshold,
                      kept + first, std::min(kPiece, count - first)});
 }
 

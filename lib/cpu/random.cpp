@@ -1,5 +1,7 @@
 // Random numbers: element i comes from block i / n of the stream, n values a block, whoever computes it. The formulas
 // are those of every backend, so this file is compiled without contraction.
+#include <algorithm>
+
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/backend.hpp"
@@ -10,15 +12,25 @@
 namespace capstan::on_cpu {
 namespace {
 
-/// Calls `draw(block, values)` for every block and stores its PerBlock values, the last block's as far as they fit.
-template <int PerBlock, class T, class Draw>
-void for_blocks(T* to, std::int64_t count, Draw draw) {
-  base::parallel_for((count + PerBlock - 1) / PerBlock, 2048, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t block = begin; block < end; ++block) {
-      T values[PerBlock];
-      draw(static_cast<std::uint64_t>(block), values);
-      for (std::int64_t i = 0; i < PerBlock && block * PerBlock + i < count; ++i) to[block * PerBlock + i] = values[i];
-    }
+constexpr std::int64_t kPiece = 512;  // blocks whose bits stay in the nearest cache
+
+/// Calls use(first block, blocks) for pieces of the blocks that `count` elements need.
+template <int PerBlock, class Use>
+void for_pieces(std::int64_t count, Use use) {
+  const std::int64_t blocks = (count + PerBlock - 1) / PerBlock;
+  base::parallel_for((blocks + kPiece - 1) / kPiece, 4, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t first = begin * kPiece; first < std::min(end * kPiece, blocks); first += kPiece)
+      use(first, std::min(kPiece, blocks - first));
+  });
+}
+/// Calls use(i, words) for every element with its share of a block's words.
+template <int PerBlock, class Use>
+void for_words(const RandomTask& task, std::int64_t count, Use use) {
+  for_pieces<PerBlock>(count, [&](std::int64_t first, std::int64_t blocks) {
+    std::uint32_t words[4 * kPiece];
+    simd().random.words(task.seed, task.stream, task.first_block + static_cast<std::uint64_t>(first), blocks, words);
+    const std::int64_t begin = first * PerBlock, end = std::min(count, begin + blocks * PerBlock);
+    for (std::int64_t i = begin; i < end; ++i) use(i, words + (i - begin) * (4 / PerBlock));
   });
 }
 
@@ -28,37 +40,39 @@ void random(const RandomTask& task, TensorImpl& out) {
   const std::int64_t count = out.numel();
   if (task.kind == core::RandomKind::integers) {
     core::visit_integers(out.dtype, [&]<class T>(core::Type<T>) {
-      for_blocks<2>(out.as<T>(), count, [&](std::uint64_t block, T* pair) {
-        kernels::draw_integers(task, task.first_block + block, pair);
+      for_words<2>(task, count, [to = out.as<T>(), &task](std::int64_t i, const std::uint32_t* words) {
+        to[i] = kernels::integer_of<T>(task, words[0], words[1]);
       });
     });
   } else if (task.kind == core::RandomKind::bernoulli) {
-    const std::uint64_t threshold = kernels::threshold_of(task.a);
     core::visit(out.dtype, [&]<class T>(core::Type<T>) {
-      for_blocks<4>(out.as<T>(), count, [&](std::uint64_t block, T* values) {
-        const auto bits = kernels::random_block(task.seed, task.first_block + block, task.stream);
-        for (std::size_t i = 0; i < 4; ++i) values[i] = static_cast<T>(bits[i] < threshold);
-      });
+      for_words<4>(task, count,
+                   [to = out.as<T>(), threshold = kernels::threshold_of(task.a)](
+                       std::int64_t i, const std::uint32_t* word) { to[i] = static_cast<T>(*word < threshold); });
     });
   } else {
     core::visit_real(out.dtype, [&]<class T>(core::Type<T>) {
-      for_blocks<2>(out.as<T>(), count,
-                    [&](std::uint64_t block, T* pair) { kernels::draw_pair(task, task.first_block + block, pair); });
+      const T low = static_cast<T>(task.a), high = static_cast<T>(task.b);
+      const T last = task.kind == core::RandomKind::uniform ? kernels::below(high, low, high) : T(0.0f);
+      for_pieces<2>(count, [&](std::int64_t first, std::int64_t blocks) {
+        double numbers[2 * kPiece];
+        simd().random.numbers(task, task.first_block + static_cast<std::uint64_t>(first), blocks, numbers);
+        T* const to = out.as<T>() + 2 * first;
+        const std::int64_t here = std::min(count - 2 * first, 2 * blocks);
+        for (std::int64_t i = 0; i < here; ++i) to[i] = static_cast<T>(numbers[i]);
+        if (task.kind == core::RandomKind::uniform)
+          for (std::int64_t i = 0; i < here; ++i) to[i] = to[i] < high ? to[i] : last;
+      });
     });
   }
 }
 
 void bernoulli(const RandomTask& task, const TensorImpl& probability, TensorImpl& out) {
-  const std::int64_t count = out.numel();
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
-    const T* p = probability.as<T>();
-    for_blocks<4>(out.as<T>(), count, [&](std::uint64_t block, T* values) {
-      const auto bits = kernels::random_block(task.seed, task.first_block + block, task.stream);
-      for (std::size_t i = 0; i < 4; ++i) {
-        const auto at = static_cast<std::int64_t>(4 * block + i);
-        values[i] = static_cast<T>(at < count && bits[i] < kernels::threshold_of(static_cast<double>(p[at])));
-      }
-    });
+    for_words<4>(task, out.numel(),
+                 [to = out.as<T>(), p = probability.as<T>()](std::int64_t i, const std::uint32_t* word) {
+                   to[i] = static_cast<T>(*word < kernels::threshold_of(static_cast<double>(p[i])));
+                 });
   });
 }
 

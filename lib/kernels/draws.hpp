@@ -1,14 +1,13 @@
 #pragma once
 // Random numbers from blocks of bits: the formulas of every distribution, for both backends and with the same bits.
 // Sources that include this are compiled without contraction; see portable.hpp.
-//
-// A Task is core::RandomTask: kind, seed, stream, a, b, low and high.
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
 #include "lib/kernels/philox.hpp"
 #include "lib/kernels/portable.hpp"
+#include "lib/kernels/random_task.hpp"
 
 namespace capstan::kernels {
 
@@ -65,11 +64,11 @@ CAPSTAN_HD double normal_quantile(double p) {
   return q < 0 ? -value : value;
 }
 
-/// Two uniform numbers in [0, 1), multiples of 2^-53.
+/// Two numbers; of unit_pair uniform ones in [0, 1), multiples of 2^-53.
 struct UnitPair {
   double first, second;
 };
-template <class Task> CAPSTAN_HD UnitPair unit_pair(const Task& task, std::uint64_t block) {
+CAPSTAN_HD UnitPair unit_pair(const RandomTask& task, std::uint64_t block) {
   const auto bits = random_block(task.seed, block, task.stream);
   return {unit_double(bits[0], bits[1]), unit_double(bits[2], bits[3])};
 }
@@ -89,48 +88,52 @@ template <class T> CAPSTAN_HD T below(T value, T low, T high) {
 CAPSTAN_HD double exponential_of(double u) { return 0.0 - portable::log(1.0 - u); }
 CAPSTAN_HD double gumbel_of(double u) { return -portable::log(u > 0 ? exponential_of(u) : 0x1p-54); }
 
+/// One number from one in [0, 1), of every distribution but the normal, before it is rounded to its type.
+template <RandomKind kind> CAPSTAN_HD double number_of(double u, double a, double b) {
+  if constexpr (kind == RandomKind::uniform) return a + (b - a) * u;
+  else if constexpr (kind == RandomKind::exponential) return a * exponential_of(u);
+  else if constexpr (kind == RandomKind::gumbel) return a + b * gumbel_of(u);
+  else {                                                 // truncated normal
+    constexpr double kTail = 0.02275013194817920720028;  // of the distribution function at -2
+    return a + b * normal_quantile(kTail + (1 - 2 * kTail) * u);
+  }
+}
+/// Two normal numbers (Box and Muller): of a radius, and of the angle that `u` is of a turn.
+CAPSTAN_HD double normal_radius(double u) { return sqrt(2 * exponential_of(u)); }
+CAPSTAN_HD UnitPair normal_pair(double radius, double u, double mean, double deviation) {
+  const portable::CosineSine at = portable::cosine_sine(2 * 3.14159265358979323846 * u);
+  return {mean + deviation * radius * at.cosine, mean + deviation * radius * at.sine};
+}
+
+template <RandomKind kind, class T> CAPSTAN_HD void put_numbers(const UnitPair& u, double a, double b, T* pair) {
+  pair[0] = static_cast<T>(number_of<kind>(u.first, a, b));
+  pair[1] = static_cast<T>(number_of<kind>(u.second, a, b));
+}
 /// The two numbers of a block, of any floating type and every distribution that has such.
-template <class T, class Task> CAPSTAN_HD void draw_pair(const Task& task, std::uint64_t block, T* pair) {
-  using Kind = decltype(task.kind);
+template <class T> CAPSTAN_HD void draw_pair(const RandomTask& task, std::uint64_t block, T* pair) {
   const UnitPair u = unit_pair(task, block);
   const double a = task.a, b = task.b;
   switch (task.kind) {
-    case Kind::uniform: {
-      const T low = static_cast<T>(a), high = static_cast<T>(b);
-      pair[0] = below(static_cast<T>(a + (b - a) * u.first), low, high);
-      pair[1] = below(static_cast<T>(a + (b - a) * u.second), low, high);
+    case RandomKind::uniform:
+      put_numbers<RandomKind::uniform>(u, a, b, pair);
+      for (int i = 0; i < 2; ++i) pair[i] = below(pair[i], static_cast<T>(a), static_cast<T>(b));
+      return;
+    case RandomKind::normal: {
+      const UnitPair normal = normal_pair(normal_radius(u.first), u.second, a, b);
+      pair[0] = static_cast<T>(normal.first);
+      pair[1] = static_cast<T>(normal.second);
       return;
     }
-    case Kind::normal: {  // Box and Muller
-      constexpr double kTwoPi = 2 * 3.14159265358979323846;
-      const double radius = sqrt(2 * exponential_of(u.first));
-      const portable::CosineSine at = portable::cosine_sine(kTwoPi * u.second);
-      pair[0] = static_cast<T>(a + b * radius * at.cosine);
-      pair[1] = static_cast<T>(a + b * radius * at.sine);
-      return;
-    }
-    case Kind::exponential:
-      pair[0] = static_cast<T>(a * exponential_of(u.first));
-      pair[1] = static_cast<T>(a * exponential_of(u.second));
-      return;
-    case Kind::gumbel:
-      pair[0] = static_cast<T>(a + b * gumbel_of(u.first));
-      pair[1] = static_cast<T>(a + b * gumbel_of(u.second));
-      return;
-    default: {                                             // truncated normal
-      constexpr double kTail = 0.02275013194817920720028;  // of the distribution function at -2
-      pair[0] = static_cast<T>(a + b * normal_quantile(kTail + (1 - 2 * kTail) * u.first));
-      pair[1] = static_cast<T>(a + b * normal_quantile(kTail + (1 - 2 * kTail) * u.second));
-    }
+    case RandomKind::exponential: return put_numbers<RandomKind::exponential>(u, a, b, pair);
+    case RandomKind::gumbel: return put_numbers<RandomKind::gumbel>(u, a, b, pair);
+    default: put_numbers<RandomKind::truncated_normal>(u, a, b, pair);
   }
 }
 
-/// The two whole numbers of a block in [task.low, task.high).
-template <class T, class Task> CAPSTAN_HD void draw_integers(const Task& task, std::uint64_t block, T* pair) {
-  const auto low = static_cast<std::uint64_t>(task.low), range = static_cast<std::uint64_t>(task.high) - low;
-  const auto bits = random_block(task.seed, block, task.stream);
-  pair[0] = static_cast<T>(low + multiply_high(std::uint64_t{bits[0]} << 32 | bits[1], range));
-  pair[1] = static_cast<T>(low + multiply_high(std::uint64_t{bits[2]} << 32 | bits[3], range));
+/// A whole number in [task.low, task.high).
+template <class T> CAPSTAN_HD T integer_of(const RandomTask& task, std::uint32_t high, std::uint32_t low) {
+  const auto first = static_cast<std::uint64_t>(task.low), range = static_cast<std::uint64_t>(task.high) - first;
+  return static_cast<T>(first + multiply_high(std::uint64_t{high} << 32 | low, range));
 }
 
 /// Of 32 bits, those below it are a hit; 2^32 for a probability of 1.

@@ -78,12 +78,9 @@ CAPSTAN_HD CosineSine cosine_sine(double angle) {
   const double half = 0.5 * z, one = 1.0 - half;
   const double cosine = one + (((1.0 - one) - half) + (z * c - y * below));
 
-  switch (n & 3) {
-    case 0: return {cosine, sine};
-    case 1: return {-sine, cosine};
-    case 2: return {-cosine, -sine};
-    default: return {sine, -cosine};
-  }
+  const bool odd = (n & 1) != 0;  // of quarters of a turn
+  const double across = odd ? sine : cosine, up = odd ? cosine : sine;
+  return {((n + 1) & 2) != 0 ? -across : across, (n & 2) != 0 ? -up : up};
 }
 
 }  // namespace capstan::kernels::portable

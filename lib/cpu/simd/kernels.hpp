@@ -9,6 +9,7 @@
 #include "lib/kernels/factor.hpp"
 #include "lib/kernels/op_list.hpp"
 #include "lib/kernels/optimizer_steps.hpp"
+#include "lib/kernels/random_task.hpp"
 
 namespace capstan::on_cpu {
 
@@ -345,7 +346,6 @@ template <class T> struct FloatKernels {
                           std::int64_t count, double* totals, std::int64_t totals_step);
   void (*column_rule)(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count,
                       T* out);
-  void (*decide)(const Decisions& d);
   // y = scale * x + shift where it is kept, else dropped
   void (*keep)(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count);
   void (*rnn_forward)(const RnnRows<T>& r);
@@ -380,12 +380,23 @@ template <class H> struct HalfKernels {
   void (*round)(const float* from, H* to, std::int64_t count);
 };
 
+/// What becomes of blocks of a stream of random numbers that follow each other.
+struct RandomKernels {
+  void (*decide)(const Decisions& d);
+  // block 0 of them at words[0..3], and so on
+  void (*words)(std::uint64_t seed, std::uint64_t stream, std::uint64_t block, std::int64_t blocks,
+                std::uint32_t* words);
+  // two a block: as kernels::draw_pair has them, before they are rounded to a type
+  void (*numbers)(const kernels::RandomTask& task, std::uint64_t block, std::int64_t blocks, double* numbers);
+};
+
 struct SimdKernels {
   const char* name;  // "avx512", "avx2", "baseline"
   FloatKernels<float> f32;
   FloatKernels<double> f64;
   HalfKernels<float16> f16;
   HalfKernels<bfloat16> bf16;
+  RandomKernels random;
   template <class T> const FloatKernels<T>& of() const {
     if constexpr (sizeof(T) == 4) return f32;
     else return f64;

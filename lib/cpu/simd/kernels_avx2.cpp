@@ -23,6 +23,7 @@
 #include "lib/cpu/simd/pooling.hpp"
 #include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
+#include "lib/cpu/simd/draws.hpp"
 #include "lib/cpu/simd/dropout.hpp"
 #include "lib/cpu/simd/halves.hpp"
 #include "lib/cpu/simd/attention.hpp"
@@ -33,7 +34,8 @@ namespace capstan::on_cpu {
 
 const SimdKernels& avx2_kernels() {
   static constexpr SimdKernels table{"avx2", avx2::make_kernels<float>(), avx2::make_kernels<double>(),
-                                     avx2::make_half_kernels<float16>(), avx2::make_half_kernels<bfloat16>()};
+                                     avx2::make_half_kernels<float16>(), avx2::make_half_kernels<bfloat16>(),
+                                     avx2::kRandomKernels};
   return table;
 }
 

@@ -25,6 +25,7 @@
 #include "lib/cpu/simd/pooling.hpp"
 #include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
+#include "lib/cpu/simd/draws.hpp"
 #include "lib/cpu/simd/dropout.hpp"
 #include "lib/cpu/simd/halves.hpp"
 #include "lib/cpu/simd/attention.hpp"
@@ -35,7 +36,8 @@ namespace capstan::on_cpu {
 
 const SimdKernels& avx512_kernels() {
   static constexpr SimdKernels table{"avx512", avx512::make_kernels<float>(), avx512::make_kernels<double>(),
-                                     avx512::make_half_kernels<float16>(), avx512::make_half_kernels<bfloat16>()};
+                                     avx512::make_half_kernels<float16>(), avx512::make_half_kernels<bfloat16>(),
+                                     avx512::kRandomKernels};
   return table;
 }
 

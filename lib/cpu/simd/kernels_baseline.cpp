@@ -23,6 +23,7 @@
 #include "lib/cpu/simd/pooling.hpp"
 #include "lib/cpu/simd/depthwise.hpp"
 #include "lib/cpu/simd/normalize.hpp"
+#include "lib/cpu/simd/draws.hpp"
 #include "lib/cpu/simd/dropout.hpp"
 #include "lib/cpu/simd/halves.hpp"
 #include "lib/cpu/simd/attention.hpp"
@@ -33,7 +34,8 @@ namespace capstan::on_cpu {
 
 const SimdKernels& baseline_kernels() {
   static constexpr SimdKernels table{"baseline", baseline::make_kernels<float>(), baseline::make_kernels<double>(),
-                                     baseline::make_half_kernels<float16>(), baseline::make_half_kernels<bfloat16>()};
+                                     baseline::make_half_kernels<float16>(), baseline::make_half_kernels<bfloat16>(),
+                                     baseline::kRandomKernels};
   return table;
 }
 

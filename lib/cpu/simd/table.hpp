@@ -63,7 +63,6 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .column_distances = &column_distances<T>,
       .column_products = &column_products<T>,
       .column_rule = &column_rule<T>,
-      .decide = &decide,
       .keep = &keep<T>,
       .rnn_forward = &rnn_forward<T>,
       .rnn_backward = &rnn_backward<T>,
@@ -88,6 +87,8 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .lamb_move = &lamb_move<T>,
   };
 }
+
+constexpr RandomKernels kRandomKernels = {.decide = &decide, .words = &words_of_blocks, .numbers = &numbers_of_blocks};
 
 template <class T> constexpr FloatKernels<T> make_kernels() {
   return make_kernels<T>(static_cast<kernels::UnaryOps*>(nullptr), static_cast<kernels::ParametricOps*>(nullptr),
