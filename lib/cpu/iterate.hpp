@@ -98,7 +98,12 @@ template <class Word>
 void gather_words(const std::byte* from, std::int64_t stride, std::byte* to, std::int64_t count) {
   const auto* source = reinterpret_cast<const Word*>(from);
   auto* target = reinterpret_cast<Word*>(to);
-  for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
+  if (stride == 1)
+    for (std::int64_t i = 0; i < count; ++i) target[i] = source[i];
+  else if (stride == 0)
+    for (std::int64_t i = 0; i < count; ++i) target[i] = *source;
+  else
+    for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
 }
 inline void gather_elements(std::int64_t element, const std::byte* from, std::int64_t stride, std::byte* to,
                             std::int64_t count) {

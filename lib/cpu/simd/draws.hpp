@@ -1,5 +1,5 @@
-// Random numbers of blocks that follow each other. Included by kernels_*.cpp behind lanes.hpp. Plain loops over sixteen
-// blocks side by side, which compilers vectorize and keep in registers; the formulas are those of every backend.
+// Random numbers of blocks that follow each other. Included by kernels_*.cpp behind lanes.hpp. Sixteen blocks side by side,
+// by plain loops that compilers vectorize; the formulas are those of every backend.
 #include "lib/kernels/draws.hpp"
 
 namespace capstan::on_cpu::CAPSTAN_ISA {
@@ -7,6 +7,33 @@ namespace {
 
 constexpr int kSideBlocks = 16;
 using Words = std::uint32_t[4][kSideBlocks];
+
+using Word = Lanes<float>::Bits;       // a register of words
+using DoubleWord = Lanes<double>::Bits;  // of as many bits
+
+/// The products of the lower halves.
+CAPSTAN_INLINE DoubleWord product_of_words(DoubleWord a, DoubleWord b) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<DoubleWord>(_mm512_mul_epu32(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+#elif defined(__AVX2__)
+  return reinterpret_cast<DoubleWord>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+#elif defined(__SSE2__)
+  return reinterpret_cast<DoubleWord>(_mm_mul_epu32(reinterpret_cast<__m128i>(a), reinterpret_cast<__m128i>(b)));
+#else
+  return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
+#endif
+}
+/// Lane by lane factor * x, in its upper and its lower half.
+struct Product {
+  Word high, low;
+  CAPSTAN_INLINE Product(std::uint32_t factor, Word x) {
+    const DoubleWord pairs = reinterpret_cast<DoubleWord>(x), factors = DoubleWord{} + factor;
+    const DoubleWord even = product_of_words(pairs, factors), odd = product_of_words(pairs >> 32, factors);
+    constexpr std::uint64_t kLower = 0xFFFFFFFFu;
+    high = reinterpret_cast<Word>((even >> 32) | (odd & ~kLower));
+    low = reinterpret_cast<Word>((even & kLower) | (odd << 32));
+  }
+};
 
 /// kernels::random_block: words[0] has the first of each, and so on.
 CAPSTAN_INLINE void random_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t block, Words& words) {
@@ -18,17 +45,21 @@ CAPSTAN_INLINE void random_words(std::uint64_t seed, std::uint64_t stream, std::
     words[2][k] = static_cast<std::uint32_t>(stream);
     words[3][k] = static_cast<std::uint32_t>(stream >> 32);
   }
+  constexpr int kRegisters = kSideBlocks / Lanes<float>::size;
+  Word w[4][kRegisters];
+  std::memcpy(w, words, sizeof w);
   for (int round = 0; round < 10; ++round) {
-    for (int k = 0; k < kSideBlocks; ++k) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * words[0][k], p1 = std::uint64_t{0xCD9E8D57u} * words[2][k];
-      words[0][k] = static_cast<std::uint32_t>(p1 >> 32) ^ words[1][k] ^ key0;
-      words[1][k] = static_cast<std::uint32_t>(p1);
-      words[2][k] = static_cast<std::uint32_t>(p0 >> 32) ^ words[3][k] ^ key1;
-      words[3][k] = static_cast<std::uint32_t>(p0);
+    for (int r = 0; r < kRegisters; ++r) {
+      const Product p0(0xD2511F53u, w[0][r]), p1(0xCD9E8D57u, w[2][r]);
+      w[0][r] = p1.high ^ w[1][r] ^ key0;
+      w[1][r] = p1.low;
+      w[2][r] = p0.high ^ w[3][r] ^ key1;
+      w[3][r] = p0.low;
     }
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
+  std::memcpy(words, w, sizeof w);
 }
 
 /// Writes `count` elements of as many as sixteen blocks have.
