@@ -105,6 +105,21 @@ core::ScratchVector<std::int32_t> tap_offsets(const Pass& pass, const Blocks& bl
 /// The offsets of a block's places in its part of the input; how many they are.
 std::int64_t place_offsets(const Pass& pass, const Blocks& blocks, const Block& block, std::int32_t* offsets);
 
+/// A column, and how many of a phase (0 .. step - 1) stand before it.
+struct Column {
+  std::int64_t whole, rest;
+  Column(std::int64_t column, std::int64_t step) : whole(column / step), rest(column % step) {}
+  std::int64_t before(std::int64_t phase) const { return whole + (phase < rest ? 1 : 0); }
+};
+/// to[i] = from[step * i]
+template <class T>
+void take_every(std::int64_t step, const T* from, std::int64_t begin, std::int64_t end, T* to) {
+  if (step == 2)  // which compilers vectorize
+    for (std::int64_t i = begin; i < end; ++i) to[i] = from[2 * i];
+  else
+    for (std::int64_t i = begin; i < end; ++i) to[i] = from[step * i];
+}
+
 /// Copies the part of the input that a block needs. `spare` has room for a row before it is made products of.
 template <class T>
 void load_block(const Pass& pass, const Blocks& blocks, const Block& block, const T* in, std::int64_t channels, T* to,
@@ -117,6 +132,7 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
   const std::int64_t begin = std::clamp<std::int64_t>(-w0, 0, columns);  // columns that lie inside the input
   const std::int64_t end = std::clamp<std::int64_t>(w.in - w0, begin, columns);
   const std::int64_t step = w.in_step, depths = d.reach(block.size[0]), rows = h.reach(block.size[1]);
+  const Column at_begin(begin, step), at_end(end, step), at_columns(columns, step);
   for (std::int64_t channel = 0; channel < channels; ++channel, in += pass.in_plane()) {
     T* line = to + channel * blocks.plane;
     for (std::int64_t i = d0; i < d0 + depths; ++i, line += (blocks.rows - rows) * blocks.row)
@@ -134,9 +150,12 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
           if (blocks.tile != 0) simd().of<T>().filter_input(spare, tiles, blocks.tile, line, blocks.phase);
           continue;
         }
-        for (std::int64_t phase = 0; phase < std::min(step, columns); ++phase)
-          for (std::int64_t k = phase, at = phase * blocks.phase; k < columns; k += step, ++at)
-            line[at] = k >= begin && k < end ? from[k] : T(0);
+        for (std::int64_t phase = 0; phase < std::min(step, columns); ++phase) {
+          T* const part = line + phase * blocks.phase;
+          std::fill(part, part + at_begin.before(phase), T(0));
+          take_every(step, from + phase, at_begin.before(phase), at_end.before(phase), part);
+          std::fill(part + at_end.before(phase), part + at_columns.before(phase), T(0));
+        }
       }
   }
 }

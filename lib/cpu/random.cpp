@@ -45,10 +45,17 @@ void random(const RandomTask& task, TensorImpl& out) {
       });
     });
   } else if (task.kind == core::RandomKind::bernoulli) {
+    const bool always = task.a >= 1;  // whose threshold has 33 bits
+    const auto threshold = static_cast<std::uint32_t>(kernels::threshold_of(task.a));
     core::visit(out.dtype, [&]<class T>(core::Type<T>) {
-      for_words<4>(task, count,
-                   [to = out.as<T>(), threshold = kernels::threshold_of(task.a)](
-                       std::int64_t i, const std::uint32_t* word) { to[i] = static_cast<T>(*word < threshold); });
+      for_pieces<4>(count, [&](std::int64_t first, std::int64_t blocks) {
+        bool hits[4 * kPiece];
+        const std::int64_t begin = 4 * first, here = std::min(count - begin, 4 * blocks);
+        simd().random.decide(
+            {task.seed, task.stream, task.first_block + static_cast<std::uint64_t>(first), threshold, hits, here});
+        T* const to = out.as<T>() + begin;
+        for (std::int64_t i = 0; i < here; ++i) to[i] = static_cast<T>(hits[i] | always);
+      });
     });
   } else {
     core::visit_real(out.dtype, [&]<class T>(core::Type<T>) {

@@ -30,9 +30,14 @@ CAPSTAN_HD std::array<std::uint32_t, 4> random_block(std::uint64_t seed, std::ui
 
 /// The upper half of the product: `range` numbers from 64 random bits without a division.
 CAPSTAN_HD std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
+#if defined(__SIZEOF_INT128__) && !defined(__CUDA_ARCH__)
+  __extension__ using Whole = unsigned __int128;
+  return static_cast<std::uint64_t>(Whole{a} * b >> 64);
+#else
   const std::uint64_t a0 = a & 0xFFFFFFFFu, a1 = a >> 32, b0 = b & 0xFFFFFFFFu, b1 = b >> 32;
   const std::uint64_t middle = a1 * b0 + (a0 * b0 >> 32), cross = a0 * b1 + (middle & 0xFFFFFFFFu);
   return a1 * b1 + (middle >> 32) + (cross >> 32);
+#endif
 }
 
 /// The upper 24 (53) bits as a number in [0, 1).

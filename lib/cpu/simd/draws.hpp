@@ -8,7 +8,7 @@ namespace {
 constexpr int kSideBlocks = 16;
 using Words = std::uint32_t[4][kSideBlocks];
 
-using Word = Lanes<float>::Bits;       // a register of words
+using Word = Lanes<float>::Bits;         // a register of words
 using DoubleWord = Lanes<double>::Bits;  // of as many bits
 
 /// The products of the lower halves.
@@ -65,11 +65,15 @@ CAPSTAN_INLINE void random_words(std::uint64_t seed, std::uint64_t stream, std::
 /// Writes `count` elements of as many as sixteen blocks have.
 template <class T, int PerBlock>
 CAPSTAN_INLINE void put_blocks(const T (&values)[PerBlock][kSideBlocks], T* to, std::int64_t count) {
-  T in_order[PerBlock * kSideBlocks];
-  for (int k = 0; k < kSideBlocks; ++k)
-    for (int i = 0; i < PerBlock; ++i) in_order[PerBlock * k + i] = values[i][k];
   constexpr std::int64_t all = PerBlock * kSideBlocks;
-  std::memcpy(to, in_order, sizeof(T) * static_cast<std::size_t>(count < all ? count : all));
+  const auto in_order = [&](T * out) __attribute__((always_inline)) {
+    for (int k = 0; k < kSideBlocks; ++k)
+      for (int i = 0; i < PerBlock; ++i) out[PerBlock * k + i] = values[i][k];
+  };
+  if (count >= all) return in_order(to);
+  T part[all];
+  in_order(part);
+  std::memcpy(to, part, sizeof(T) * static_cast<std::size_t>(count));
 }
 
 void words_of_blocks(std::uint64_t seed, std::uint64_t stream, std::uint64_t block, std::int64_t blocks,

@@ -14,10 +14,13 @@ void decide(const Decisions& d) {
   }
 }
 
+/// By bits, for a choice at random would be a branch that is guessed wrong half of the time.
 template <class T> void keep(const T* x, const bool* kept, T scale, T shift, T dropped, T* y, std::int64_t count) {
+  using Bits = typename Register<T>::Unsigned;
+  const auto other = __builtin_bit_cast(Bits, dropped);
   for (std::int64_t i = 0; i < count; ++i) {
-    const T value = scale * x[i] + shift;  // of all, so that the choice is no branch
-    y[i] = kept[i] ? value : dropped;
+    const Bits value = __builtin_bit_cast(Bits, scale * x[i] + shift), all = Bits{0} - static_cast<Bits>(kept[i]);
+    y[i] = __builtin_bit_cast(T, (value & all) | (other & ~all));
   }
 }
 

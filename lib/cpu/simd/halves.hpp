@@ -8,7 +8,8 @@ CAPSTAN_INLINE void widen_register(const float16* from, float* to) {
   _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
 }
 CAPSTAN_INLINE void round_register(const float* from, float16* to) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
 #elif defined(__F16C__)
 CAPSTAN_INLINE void widen_register(const float16* from, float* to) {
@@ -20,7 +21,8 @@ CAPSTAN_INLINE void round_register(const float* from, float16* to) {
 #endif
 
 /// As many values as fill whole registers; how many that were.
-template <class H> CAPSTAN_INLINE std::int64_t widen_registers([[maybe_unused]] const H* from, [[maybe_unused]] float* to,
+template <class H>
+CAPSTAN_INLINE std::int64_t widen_registers([[maybe_unused]] const H* from, [[maybe_unused]] float* to,
                                             [[maybe_unused]] std::int64_t count) {
   std::int64_t i = 0;
 #if defined(__F16C__)
@@ -29,7 +31,8 @@ template <class H> CAPSTAN_INLINE std::int64_t widen_registers([[maybe_unused]] 
 #endif
   return i;
 }
-template <class H> CAPSTAN_INLINE std::int64_t round_registers([[maybe_unused]] const float* from, [[maybe_unused]] H* to,
+template <class H>
+CAPSTAN_INLINE std::int64_t round_registers([[maybe_unused]] const float* from, [[maybe_unused]] H* to,
                                             [[maybe_unused]] std::int64_t count) {
   std::int64_t i = 0;
 #if defined(__F16C__)

@@ -65,8 +65,9 @@ CAPSTAN_INLINE Floats joined(Halves x) {
 /// Near 0 erf(x)/x in x^2, 2^-32; from 1 on 1 - exp(-x^2) times 1/(2+x) and a polynomial in (x-2)/(x+2), 2^-30.
 CAPSTAN_INLINE Floats erf(Floats x) {
   const Floats size = abs(x), z = x * x;
-  const Floats near = fma(x, polynomial(z, 0.128379167095513, -0.376126388889, 0.112837902701, -0.0268659453072,
-                                        0.00522261112799, -0.000850854528734, 0.000114517368821, -1.02167480555e-5),
+  const Floats near = fma(x,
+                          polynomial(z, 0.128379167095513, -0.376126388889, 0.112837902701, -0.0268659453072,
+                                     0.00522261112799, -0.000850854528734, 0.000114517368821, -1.02167480555e-5),
                           x);
   const Floats limit(3.95f), inside = select(size > limit, limit, size);  // beyond, it is 1
   const Floats inverse = Floats(1) / (inside + Floats(2));

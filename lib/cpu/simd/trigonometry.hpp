@@ -123,7 +123,8 @@ CAPSTAN_INLINE Floats acos(Floats x) {
   const Arc arc(abs(x));
   const Mask<float> right = x > Floats(0);
   const auto if_large = [&](Floats yes, Floats no) { return select(arc.large, yes, no); };
-  const Floats two = select(right, Floats(2), Floats(-2)), half = if_large(select(right, Floats(0), Floats(2)), Floats(1));
+  const Floats two = select(right, Floats(2), Floats(-2)),
+               half = if_large(select(right, Floats(0), Floats(2)), Floats(1));
   return arc.added_to(half * Floats(kQuarter), half * Floats(kQuarterRest),
                       if_large(two, select(right, Floats(-1), Floats(1))));
 }
