@@ -7,6 +7,8 @@
 #include <numeric>
 #include <thread>
 
+#include "lib/core/dispatch.hpp"
+#include "lib/kernels/draws.hpp"
 #include "lib/kernels/philox.hpp"
 
 using namespace capstan;
@@ -185,6 +187,53 @@ TEST_CASE("numbers depend on seed and position alone", "[random]") {
   CHECK(same(normal({5}, a), normal({5}, copied)));  // a copy goes on with the same numbers
   a.set_position(0);
   CHECK(same(uniform({12}, 0, 1, a), first));
+}
+
+TEST_CASE("numbers drawn side by side are those of their blocks, one by one", "[random]") {
+  using kernels::RandomKind;
+  constexpr double a = -0.75, b = 2.5;
+  const auto low = static_cast<std::int64_t>(-5e17), high = static_cast<std::int64_t>(4e18);
+  for (const std::uint64_t position : {std::uint64_t{0}, (std::uint64_t{1} << 32) - 9, ~std::uint64_t{0} - 4000})
+    for (const std::int64_t count : {1, 2, 31, 32, 33, 63, 1023, 1024, 1025, 2049, 5003}) {
+      INFO(count << " from block " << position);
+      Rng at_start = Rng(0x123456789abcdefu).stream(77);
+      at_start.set_position(position);
+      const auto check_pairs = [&](RandomKind kind, auto draw) {
+        for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
+          core::visit_real(dtype, [&]<class T>(core::Type<T>) {
+            Rng rng = at_start;
+            const std::vector<T> drawn = draw(rng, TensorOptions{.dtype = dtype}).template to_vector<T>();
+            std::vector<T> expected(static_cast<std::size_t>(count + 1));
+            const kernels::RandomTask task{kind, rng.seed(), position, a, b, 0, 0, 77};
+            for (std::int64_t i = 0; i < count; i += 2)
+              kernels::draw_pair(task, position + static_cast<std::uint64_t>(i / 2),
+                                 &expected[static_cast<std::size_t>(i)]);
+            expected.resize(drawn.size());
+            CHECK(same_bits(drawn, expected));
+          });
+      };
+      check_pairs(RandomKind::uniform, [&](Rng& r, TensorOptions o) { return uniform({count}, a, b, r, o); });
+      check_pairs(RandomKind::normal, [&](Rng& r, TensorOptions o) { return normal({count}, a, b, r, o); });
+      check_pairs(RandomKind::truncated_normal,
+                  [&](Rng& r, TensorOptions o) { return truncated_normal({count}, a, b, r, o); });
+      check_pairs(RandomKind::gumbel, [&](Rng& r, TensorOptions o) { return gumbel({count}, a, b, r, o); });
+
+      Rng rng = at_start;
+      const std::vector<std::int64_t> whole = randint(low, high, {count}, rng).to_vector<std::int64_t>();
+      rng = at_start;
+      const std::vector<float> hits = bernoulli({count}, 0.3, rng).to_vector<float>();
+      bool same_whole = true, same_hits = true;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto place = static_cast<std::size_t>(i), side = place % 2 * 2;
+        const Words pair = kernels::random_block(rng.seed(), position + place / 2, 77);
+        const Words four = kernels::random_block(rng.seed(), position + place / 4, 77);
+        const kernels::RandomTask task{RandomKind::integers, 0, 0, 0, 0, low, high};
+        same_whole = same_whole && whole[place] == kernels::integer_of<std::int64_t>(task, pair[side], pair[side + 1]);
+        same_hits = same_hits && (hits[place] == 1) == (four[place % 4] < kernels::threshold_of(0.3));
+      }
+      CHECK(same_whole);
+      CHECK(same_hits);
+    }
 }
 
 TEST_CASE("draws of one stream do not overlap", "[random]") {
