@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(RandomTask task, const
                                                           std::int64_t count, std::int64_t choices, std::int64_t* out) {
   const std::uint64_t first = first_block_of(task);
   for (std::int64_t i = first_index(); i < choices; i += index_step()) {
-    const kernels::UnitPair u = kernels::unit_pair(task, first + static_cast<std::uint64_t>(i / 2));
+    const kernels::NumberPair u = kernels::unit_pair(task, first + static_cast<std::uint64_t>(i / 2));
     out[i] = kernels::class_of(i % 2 == 0 ? u.first : u.second, steps + i / count * classes, classes);
   }
 }

@@ -43,6 +43,42 @@ void check_deciles(const std::vector<double>& list, F cumulative) {
   for (const double bin : bins) CHECK(plausible(bin / count, 0.1, 0.1 * 0.9, count));
 }
 
+/// `count` numbers from where `from` stands against kernels::draw_pair, in every floating type.
+template <class Draw>
+void check_numbers(const Rng& from, std::int64_t count, kernels::RandomKind kind, double a, double b, Draw draw) {
+  const auto [seed, stream, position] = from.state();
+  const kernels::RandomTask task{kind, seed, 0, a, b, 0, 0, stream};
+  for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
+    core::visit_real(dtype, [&, first = position]<class T>(core::Type<T>) {
+      Rng rng = from;
+      const std::vector<T> drawn = draw(rng, TensorOptions{.dtype = dtype}).template to_vector<T>();
+      std::vector<T> expected(static_cast<std::size_t>(count + 1));
+      for (std::size_t i = 0; i < drawn.size(); i += 2) kernels::draw_pair(task, first + i / 2, &expected[i]);
+      expected.resize(drawn.size());
+      INFO("numbers of kind " << static_cast<int>(kind) << " in " << name(dtype));
+      CHECK(same_bits(drawn, expected));
+    });
+}
+/// randint and bernoulli against the words of blocks.
+void check_whole_numbers(const Rng& from, std::int64_t count) {
+  const RngState state = from.state();
+  const auto low = static_cast<std::int64_t>(-5e17), high = static_cast<std::int64_t>(4e18);
+  const kernels::RandomTask task{kernels::RandomKind::integers, 0, 0, 0, 0, low, high};
+  Rng a = from, b = from;
+  const std::vector<std::int64_t> whole = randint(low, high, {count}, a).to_vector<std::int64_t>();
+  const std::vector<float> hits = bernoulli({count}, 0.3, b).to_vector<float>();
+  bool same_whole = true, same_hits = true;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const Words pair = kernels::random_block(state.seed, state.position + i / 2, state.stream);
+    const Words four = kernels::random_block(state.seed, state.position + i / 4, state.stream);
+    const std::uint32_t upper = pair[i % 2 * 2], lower = pair[i % 2 * 2 + 1];
+    same_whole = same_whole && whole[i] == kernels::integer_of<std::int64_t>(task, upper, lower);
+    same_hits = same_hits && (hits[i] == 1) == (four[i % 4] < kernels::threshold_of(0.3));
+  }
+  CHECK(same_whole);
+  CHECK(same_hits);
+}
+
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
 }  // namespace
@@ -189,50 +225,33 @@ TEST_CASE("numbers depend on seed and position alone", "[random]") {
   CHECK(same(uniform({12}, 0, 1, a), first));
 }
 
+// The rule itself is tested above; here, that many blocks side by side give what it says of each.
 TEST_CASE("numbers drawn side by side are those of their blocks, one by one", "[random]") {
   using kernels::RandomKind;
-  constexpr double a = -0.75, b = 2.5;
-  const auto low = static_cast<std::int64_t>(-5e17), high = static_cast<std::int64_t>(4e18);
-  for (const std::uint64_t position : {std::uint64_t{0}, (std::uint64_t{1} << 32) - 9, ~std::uint64_t{0} - 4000})
+  const std::uint64_t carry = (std::uint64_t{1} << 32) - 9, wrap = ~std::uint64_t{0} - 100;
+  for (const std::uint64_t position : {std::uint64_t{0}, carry, wrap})
     for (const std::int64_t count : {1, 2, 31, 32, 33, 63, 1023, 1024, 1025, 2049, 5003}) {
       INFO(count << " from block " << position);
-      Rng at_start = Rng(0x123456789abcdefu).stream(77);
-      at_start.set_position(position);
-      const auto check_pairs = [&](RandomKind kind, auto draw) {
-        for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
-          core::visit_real(dtype, [&]<class T>(core::Type<T>) {
-            Rng rng = at_start;
-            const std::vector<T> drawn = draw(rng, TensorOptions{.dtype = dtype}).template to_vector<T>();
-            std::vector<T> expected(static_cast<std::size_t>(count + 1));
-            const kernels::RandomTask task{kind, rng.seed(), position, a, b, 0, 0, 77};
-            for (std::int64_t i = 0; i < count; i += 2)
-              kernels::draw_pair(task, position + static_cast<std::uint64_t>(i / 2),
-                                 &expected[static_cast<std::size_t>(i)]);
-            expected.resize(drawn.size());
-            CHECK(same_bits(drawn, expected));
-          });
+      Rng from = Rng(0x123456789abcdefu).stream(77);
+      from.set_position(position);
+      const Shape shape{count};
+      using Options = TensorOptions;
+      const auto uniformly = [&](double a, double b) {
+        check_numbers(from, count, RandomKind::uniform, a, b,
+                      [&](Rng& r, Options o) { return uniform(shape, a, b, r, o); });
       };
-      check_pairs(RandomKind::uniform, [&](Rng& r, TensorOptions o) { return uniform({count}, a, b, r, o); });
-      check_pairs(RandomKind::normal, [&](Rng& r, TensorOptions o) { return normal({count}, a, b, r, o); });
-      check_pairs(RandomKind::truncated_normal,
-                  [&](Rng& r, TensorOptions o) { return truncated_normal({count}, a, b, r, o); });
-      check_pairs(RandomKind::gumbel, [&](Rng& r, TensorOptions o) { return gumbel({count}, a, b, r, o); });
-
-      Rng rng = at_start;
-      const std::vector<std::int64_t> whole = randint(low, high, {count}, rng).to_vector<std::int64_t>();
-      rng = at_start;
-      const std::vector<float> hits = bernoulli({count}, 0.3, rng).to_vector<float>();
-      bool same_whole = true, same_hits = true;
-      for (std::int64_t i = 0; i < count; ++i) {
-        const auto place = static_cast<std::size_t>(i), side = place % 2 * 2;
-        const Words pair = kernels::random_block(rng.seed(), position + place / 2, 77);
-        const Words four = kernels::random_block(rng.seed(), position + place / 4, 77);
-        const kernels::RandomTask task{RandomKind::integers, 0, 0, 0, 0, low, high};
-        same_whole = same_whole && whole[place] == kernels::integer_of<std::int64_t>(task, pair[side], pair[side + 1]);
-        same_hits = same_hits && (hits[place] == 1) == (four[place % 4] < kernels::threshold_of(0.3));
-      }
-      CHECK(same_whole);
-      CHECK(same_hits);
+      uniformly(-0.75, 2.5);
+      uniformly(-1e-8, 1e-8);  // zeros of both signs as 16-bit numbers
+      uniformly(1, 1 + 0x1p-9);
+      check_numbers(from, count, RandomKind::normal, 1, 2.5,
+                    [&](Rng& r, Options o) { return normal(shape, 1, 2.5, r, o); });
+      check_numbers(from, count, RandomKind::truncated_normal, 1, 2.5,
+                    [&](Rng& r, Options o) { return truncated_normal(shape, 1, 2.5, r, o); });
+      check_numbers(from, count, RandomKind::exponential, 2.5, 0,
+                    [&](Rng& r, Options o) { return exponential(shape, 2.5, r, o); });
+      check_numbers(from, count, RandomKind::gumbel, 1, 2.5,
+                    [&](Rng& r, Options o) { return gumbel(shape, 1, 2.5, r, o); });
+      check_whole_numbers(from, count);
     }
 }
 

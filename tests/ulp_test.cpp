@@ -306,6 +306,58 @@ TEST_CASE("functions of one operand are within 4 ULP over their whole range", "[
   }
 }
 
+TEST_CASE("softplus is within 4 ULP for any power of two as its beta", "[ulp]") {
+  if (!long_double_is_wider()) return;
+  for (const double beta : {0x1p-30, 0.0625, 0.5, 8.0}) {
+    std::mt19937_64 random(9);
+    std::vector<float> xs;
+    add_evenly(xs, {-104 / beta, 21 / beta}, random);
+    add_evenly(xs, {-3 / beta, 3 / beta}, random);
+    const std::vector<float> results = softplus(from_vector(xs), {.beta = beta}).to_vector<float>();
+    Worst worst;
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const Real scaled = static_cast<Real>(beta) * xs[i];
+      const Real exact = scaled > 20 ? Real{xs[i]} : reference::softplus(scaled) / beta;
+      worst.see(error_in_ulps(results[i], exact, 0), xs[i], beta, results[i], exact);
+    }
+    INFO("beta " << beta << " at " << worst.x << " gives " << worst.got << ", not " << worst.expected);
+    CHECK(worst.ulps <= tolerance::elementwise_ulps);
+  }
+}
+
+TEST_CASE("gradients of float32 in whose rules squares and products would overflow or round are within 4 ULP",
+          "[ulp]") {
+  if (!long_double_is_wider()) return;
+  const auto check = [](const char* what, auto function, auto slope, Interval range, double seed) {
+    std::mt19937_64 random(10);
+    std::vector<float> xs;
+    add_evenly(xs, range, random);
+    const Tensor x = from_vector(xs);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = function(x);
+    const std::vector<float> gradients = tape.gradient(sum(y * seed), x).template to_vector<float>();
+    Worst worst;
+    for (std::size_t i = 0; i < xs.size(); ++i) {
+      const Real exact = static_cast<Real>(static_cast<float>(seed)) * slope(static_cast<Real>(xs[i]));
+      worst.see(error_in_ulps(gradients[i], exact, 0), xs[i], seed, gradients[i], exact);
+    }
+    INFO(what << " at " << worst.x << " gives " << worst.got << ", not " << worst.expected);
+    CHECK(worst.ulps <= tolerance::elementwise_ulps);
+  };
+  const auto of_atan = [](Real x) { return 1 / (1 + x * x); };
+  check(
+      "atan", [](const Tensor& x) { return atan(x); }, of_atan, {-4, 4}, 1);
+  check(
+      "atan", [](const Tensor& x) { return atan(x); }, of_atan, {1e19, 1e21}, 1e20);
+  check(
+      "erf", [](const Tensor& x) { return erf(x); },
+      [](Real x) { return 2 / std::sqrt(std::acos(Real{-1})) * std::exp(-x * x); }, {-10, 10}, 1);
+  check(
+      "log2", [](const Tensor& x) { return log2(x); }, [](Real x) { return 1 / (x * std::log(Real{2})); },
+      {1e-39, 1e-37}, 1e-10);
+}
+
 TEST_CASE("functions of two operands are within 4 ULP over their whole range", "[ulp]") {
   if (!long_double_is_wider()) return;
   for (const Binary& row : binary_rows) {

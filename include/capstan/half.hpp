@@ -63,7 +63,8 @@ class float16 {
   [[gnu::always_inline]] constexpr operator float() const noexcept {
     constexpr std::uint32_t kExponent = 0x7C00u << 13, kBias = (127u - 15u) << 23;
     const std::uint32_t magnitude = (bits_ & 0x7FFFu) << 13, exponent = magnitude & kExponent;
-    const std::uint32_t normal = magnitude + kBias, special = normal + kBias;
+    const std::uint32_t normal = magnitude + kBias;
+    const std::uint32_t special = (normal + kBias) | (magnitude > kExponent ? 1u << 22 : 0u);  // a quiet NaN
     const float subnormal = __builtin_bit_cast(float, normal + (1u << 23)) - __builtin_bit_cast(float, 113u << 23);
     const std::uint32_t result = exponent == kExponent ? special
                                  : exponent == 0       ? __builtin_bit_cast(std::uint32_t, subnormal)

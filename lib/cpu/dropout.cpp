@@ -16,7 +16,7 @@ void decide(const core::RandomTask& draw, std::int64_t piece, bool* kept, std::i
   const std::int64_t first = piece * kPiece;
   const auto threshold = static_cast<std::uint32_t>(draw.a * 0x1p32);  // a probability below 1
   simd().random.decide({draw.seed, draw.stream, draw.first_block + static_cast<std::uint64_t>(first / 4), threshold,
-                     kept + first, std::min(kPiece, count - first)});
+                        kept + first, std::min(kPiece, count - first)});
 }
 
 /// How decisions become values.

@@ -59,15 +59,17 @@ void random(const RandomTask& task, TensorImpl& out) {
     });
   } else {
     core::visit_real(out.dtype, [&]<class T>(core::Type<T>) {
+      // of kernels::below, for all at once
       const T low = static_cast<T>(task.a), high = static_cast<T>(task.b);
-      const T last = task.kind == core::RandomKind::uniform ? kernels::below(high, low, high) : T(0.0f);
+      const bool has_end = task.kind == core::RandomKind::uniform && !(low == high);
+      const T last = has_end ? kernels::below(high, low, high) : high;
       for_pieces<2>(count, [&](std::int64_t first, std::int64_t blocks) {
         double numbers[2 * kPiece];
         simd().random.numbers(task, task.first_block + static_cast<std::uint64_t>(first), blocks, numbers);
         T* const to = out.as<T>() + 2 * first;
         const std::int64_t here = std::min(count - 2 * first, 2 * blocks);
         for (std::int64_t i = 0; i < here; ++i) to[i] = static_cast<T>(numbers[i]);
-        if (task.kind == core::RandomKind::uniform)
+        if (has_end)
           for (std::int64_t i = 0; i < here; ++i) to[i] = to[i] < high ? to[i] : last;
       });
     });
@@ -103,7 +105,7 @@ void categorical(const RandomTask& task, const TensorImpl& logits, TensorImpl& o
   std::int64_t* to = out.as<std::int64_t>();
   base::parallel_for(rows * count, 512, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const kernels::UnitPair u = kernels::unit_pair(task, task.first_block + static_cast<std::uint64_t>(i / 2));
+      const kernels::NumberPair u = kernels::unit_pair(task, task.first_block + static_cast<std::uint64_t>(i / 2));
       to[i] = kernels::class_of(i % 2 == 0 ? u.first : u.second, steps.data() + i / count * classes, classes);
     }
   });

@@ -64,11 +64,11 @@ CAPSTAN_HD double normal_quantile(double p) {
   return q < 0 ? -value : value;
 }
 
-/// Two numbers; of unit_pair uniform ones in [0, 1), multiples of 2^-53.
-struct UnitPair {
+struct NumberPair {
   double first, second;
 };
-CAPSTAN_HD UnitPair unit_pair(const RandomTask& task, std::uint64_t block) {
+/// In [0, 1), multiples of 2^-53.
+CAPSTAN_HD NumberPair unit_pair(const RandomTask& task, std::uint64_t block) {
   const auto bits = random_block(task.seed, block, task.stream);
   return {unit_double(bits[0], bits[1]), unit_double(bits[2], bits[3])};
 }
@@ -100,18 +100,18 @@ template <RandomKind kind> CAPSTAN_HD double number_of(double u, double a, doubl
 }
 /// Two normal numbers (Box and Muller): of a radius, and of the angle that `u` is of a turn.
 CAPSTAN_HD double normal_radius(double u) { return sqrt(2 * exponential_of(u)); }
-CAPSTAN_HD UnitPair normal_pair(double radius, double u, double mean, double deviation) {
+CAPSTAN_HD NumberPair normal_pair(double radius, double u, double mean, double deviation) {
   const portable::CosineSine at = portable::cosine_sine(2 * 3.14159265358979323846 * u);
   return {mean + deviation * radius * at.cosine, mean + deviation * radius * at.sine};
 }
 
-template <RandomKind kind, class T> CAPSTAN_HD void put_numbers(const UnitPair& u, double a, double b, T* pair) {
+template <RandomKind kind, class T> CAPSTAN_HD void put_numbers(const NumberPair& u, double a, double b, T* pair) {
   pair[0] = static_cast<T>(number_of<kind>(u.first, a, b));
   pair[1] = static_cast<T>(number_of<kind>(u.second, a, b));
 }
 /// The two numbers of a block, of any floating type and every distribution that has such.
 template <class T> CAPSTAN_HD void draw_pair(const RandomTask& task, std::uint64_t block, T* pair) {
-  const UnitPair u = unit_pair(task, block);
+  const NumberPair u = unit_pair(task, block);
   const double a = task.a, b = task.b;
   switch (task.kind) {
     case RandomKind::uniform:
@@ -119,7 +119,7 @@ template <class T> CAPSTAN_HD void draw_pair(const RandomTask& task, std::uint64
       for (int i = 0; i < 2; ++i) pair[i] = below(pair[i], static_cast<T>(a), static_cast<T>(b));
       return;
     case RandomKind::normal: {
-      const UnitPair normal = normal_pair(normal_radius(u.first), u.second, a, b);
+      const NumberPair normal = normal_pair(normal_radius(u.first), u.second, a, b);
       pair[0] = static_cast<T>(normal.first);
       pair[1] = static_cast<T>(normal.second);
       return;

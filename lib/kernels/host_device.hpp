@@ -206,7 +206,7 @@ template <class T> CAPSTAN_HD T zero_of(T) { return T(0); }
 enum class Saves { nothing, input, output };
 /// The element types a rule accepts.
 enum class Domain { floating, numbers, boolean };
-/// How the CPU evaluates a rule, in both directions; `lanes` if a row does not say.
+/// How the CPU evaluates a rule, and its gradient unless the row says `evaluate_backward`; `lanes` if it does not say.
 ///   lanes    in registers of its own type
 ///   single   float32 in registers of its own; float64 one value after the other
 ///   precise  float32 in registers of float64, rounded once at the end; float64 one value after the other

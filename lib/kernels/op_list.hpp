@@ -37,6 +37,11 @@ template <class Op> constexpr Evaluate evaluate_of() {
   if constexpr (requires { Op::evaluate; }) return Op::evaluate;
   else return Evaluate::lanes;
 }
+/// Of the rule for its gradient.
+template <class Op> constexpr Evaluate evaluate_backward_of() {
+  if constexpr (requires { Op::evaluate_backward; }) return Op::evaluate_backward;
+  else return evaluate_of<Op>();
+}
 
 enum class Bitwise : std::uint8_t { both, either, one, inverse, left_shift, right_shift };  // inverse: of a alone
 enum class Compare : std::uint8_t { equal, not_equal, less, less_equal };

@@ -74,7 +74,7 @@ struct SoftShrink {
 /// p: beta, q: from where on it is x itself.
 struct Softplus {
   static constexpr const char* name = "softplus";
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x, T p, T q) {
     const T scaled = p * x;
     return select(scaled > q, x, (select(scaled > T(0), scaled, T(0)) + log1p(exp(-abs(scaled)))) / p);

@@ -40,8 +40,7 @@ CAPSTAN_HD std::uint64_t multiply_high(std::uint64_t a, std::uint64_t b) {
 #endif
 }
 
-/// The upper 24 (53) bits as a number in [0, 1).
-CAPSTAN_HD float unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+/// The upper 53 bits as a number in [0, 1).
 CAPSTAN_HD double unit_double(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>(((std::uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }

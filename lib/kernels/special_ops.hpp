@@ -21,6 +21,7 @@ struct Erf {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return erf(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     return grad * (T(1.1283791670955126) * exp(-(x * x)));  // 2/sqrt(pi)

@@ -47,6 +47,7 @@ struct Atan {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return atan(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (T(1) + x * x); }
 };

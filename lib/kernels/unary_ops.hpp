@@ -90,6 +90,7 @@ struct Log2 {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return log2(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(0.69314718055994531)); }
 };

@@ -1,5 +1,5 @@
-// Random numbers of blocks that follow each other. Included by kernels_*.cpp behind lanes.hpp. Sixteen blocks side by side,
-// by plain loops that compilers vectorize; the formulas are those of every backend.
+// Random numbers of blocks that follow each other, sixteen side by side. Included by kernels_*.cpp behind lanes.hpp.
+// Philox goes by registers, the rest by plain loops that compilers vectorize. The formulas are those of every backend.
 #include "lib/kernels/draws.hpp"
 
 namespace capstan::on_cpu::CAPSTAN_ISA {
@@ -103,7 +103,7 @@ CAPSTAN_INLINE void normal_numbers_of(double mean, double deviation, Pairs& u) {
   for (int k = 0; k < kSideBlocks; ++k) radius[k] = 2 * kernels::exponential_of(u[0][k]);
   for (int k = 0; k < kSideBlocks; k += L::size) sqrt(L::load(radius + k)).store(radius + k);
   for (int k = 0; k < kSideBlocks; ++k) {
-    const kernels::UnitPair pair = kernels::normal_pair(radius[k], u[1][k], mean, deviation);
+    const kernels::NumberPair pair = kernels::normal_pair(radius[k], u[1][k], mean, deviation);
     u[0][k] = pair.first;
     u[1][k] = pair.second;
   }

@@ -5,7 +5,7 @@ namespace {
 void decide(const Decisions& d) {
   constexpr std::int64_t kSide = 4 * kSideBlocks;
   for (std::int64_t i = 0; i < d.count; i += kSide) {
-    std::uint32_t words[4][kSideBlocks];
+    Words words;
     random_words(d.seed, d.stream, d.block + static_cast<std::uint64_t>(i / 4), words);
     bool kept[kSide];
     for (int k = 0; k < kSideBlocks; ++k)

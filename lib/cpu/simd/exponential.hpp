@@ -19,7 +19,7 @@ CAPSTAN_INLINE Floats less_product(Floats a, Floats b, Floats c) {
 #endif
 }
 
-/// 2^n for |n| < 127, beyond it anything.
+/// 2^n for |n| < 127, with AVX-512 for any n; else beyond it anything.
 CAPSTAN_INLINE Floats power_of_two(Floats n) {
 #if defined(__AVX512F__)
   return Floats(_mm512_scalef_ps(_mm512_set1_ps(1.0f), n.v));

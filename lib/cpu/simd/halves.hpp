@@ -1,5 +1,5 @@
-// 16-bit floating types from and to float32. Included by kernels_*.cpp. Where the processor converts float16 itself, its
-// instructions do; all else is plain loops, which compilers vectorize where they do not compile for size.
+// 16-bit floating types from and to float32. Included by kernels_*.cpp. Where the processor converts float16 itself, it
+// does; all else is plain loops, which compilers vectorize where they do not compile for size.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -11,7 +11,7 @@ CAPSTAN_INLINE void round_register(const float* from, float16* to) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
-#elif defined(__F16C__)
+#elif defined(__AVX2__) && defined(__F16C__)
 CAPSTAN_INLINE void widen_register(const float16* from, float* to) {
   _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
 }
@@ -25,7 +25,7 @@ template <class H>
 CAPSTAN_INLINE std::int64_t widen_registers([[maybe_unused]] const H* from, [[maybe_unused]] float* to,
                                             [[maybe_unused]] std::int64_t count) {
   std::int64_t i = 0;
-#if defined(__F16C__)
+#if defined(__AVX2__) && defined(__F16C__)
   if constexpr (std::is_same_v<H, float16>)
     for (; i + Floats::size <= count; i += Floats::size) widen_register(from + i, to + i);
 #endif
@@ -35,7 +35,7 @@ template <class H>
 CAPSTAN_INLINE std::int64_t round_registers([[maybe_unused]] const float* from, [[maybe_unused]] H* to,
                                             [[maybe_unused]] std::int64_t count) {
   std::int64_t i = 0;
-#if defined(__F16C__)
+#if defined(__AVX2__) && defined(__F16C__)
   if constexpr (std::is_same_v<H, float16>)
     for (; i + Floats::size <= count; i += Floats::size) round_register(from + i, to + i);
 #endif

@@ -221,7 +221,8 @@ CAPSTAN_INLINE Precise erfc(Precise x) {
   return select(size < Precise(1), Precise(1) - erf_near(x), select(x < Precise(0), Precise(2) - far, far));
 }
 
-/// erfinv(x)/x in w = -log(1 - x^2), 2^-34, and from 5 on in its square root up to 17, 2^-35; float32 has nothing beyond.
+/// erfinv(x)/x in w = -log(1 - x^2), 2^-34, and from 5 on in its square root, 2^-35 up to 17; float32 has nothing
+/// beyond.
 CAPSTAN_INLINE Precise erfinv(Precise x) {
   const Precise one(1), w = -log((one - x) * (one + x)), infinity(HUGE_VAL);
   const Precise near =

@@ -1,15 +1,18 @@
-// Loops over contiguous values for the rows of lib/kernels. Included by kernels_*.cpp behind precise.hpp.
+// Loops over contiguous values for the rows of lib/kernels. Included by kernels_*.cpp behind trigonometry.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
 using kernels::Evaluate;
 
 /// float64 has nothing wider to be precise in.
-template <class Op, class T> constexpr Evaluate how() {
-  constexpr Evaluate wanted = kernels::evaluate_of<Op>();
-  if constexpr (wanted == Evaluate::single) return sizeof(T) == 8 ? Evaluate::scalar : Evaluate::lanes;
-  else return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
+template <class T> constexpr Evaluate how(Evaluate wanted) {
+  if (wanted == Evaluate::single) return sizeof(T) == 8 ? Evaluate::scalar : Evaluate::lanes;
+  return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
 }
+template <class Op, class T> constexpr Evaluate how() { return how<T>(kernels::evaluate_of<Op>()); }
+template <class Op, class T> constexpr Evaluate how_backward() { return how<T>(kernels::evaluate_backward_of<Op>()); }
+/// Of softplus float32 serves in lanes of its own where beta is 1: nothing is scaled, and no digit that counts is lost.
+template <class Op, class T> constexpr bool kSingleOfOne = std::is_same_v<Op, kernels::Softplus> && sizeof(T) == 4;
 
 /// Whether a row's values go by groups.
 template <class Op>
@@ -71,16 +74,22 @@ template <class Op, class T> void unary(const T* x, T* y, std::int64_t count) {
 
 template <class Op, class T> void unary_backward(const T* grad, const T* saved, T* out, std::int64_t count) {
   if constexpr (Op::saves == kernels::Saves::nothing) saved = grad;
-  each_pair<how<Op, T>()>(grad, saved, out, count, []<class V>(V g, V s) { return Op::backward(g, s); });
+  each_pair<how_backward<Op, T>()>(grad, saved, out, count, []<class V>(V g, V s) { return Op::backward(g, s); });
 }
 
 template <class Op, class T> void parametric(const T* x, double p, double q, T* y, std::int64_t count) {
-  each<how<Op, T>(), false>(x, y, count, [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); });
+  const auto rule = [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); };
+  if constexpr (kSingleOfOne<Op, T>)
+    if (p == 1) return each<Evaluate::lanes, false>(x, y, count, rule);
+  each<how<Op, T>(), false>(x, y, count, rule);
 }
 
 template <class Op, class T>
 void parametric_backward(const T* grad, const T* x, double p, double q, T* out, std::int64_t count) {
-  each_pair<how<Op, T>()>(grad, x, out, count, [p, q]<class V>(V g, V v) { return Op::backward(g, v, V(p), V(q)); });
+  const auto rule = [p, q]<class V>(V g, V v) { return Op::backward(g, v, V(p), V(q)); };
+  if constexpr (kSingleOfOne<Op, T>)
+    if (p == 1) return each_pair<Evaluate::lanes>(grad, x, out, count, rule);
+  each_pair<how_backward<Op, T>()>(grad, x, out, count, rule);
 }
 
 template <class Op, class T, bool OneA, bool OneB>

@@ -1,7 +1,8 @@
-// sin and cos of both types, and what else turns and angles have for float32. Included by kernels_*.cpp behind single.hpp.
+// sin and cos of both types, and what else turns and angles have for float32. Included by kernels_*.cpp behind
+// single.hpp.
 //
-// Coefficients that are no plain fractions, and not of fdlibm, are interpolations at Chebyshev's points, computed with 50
-// digits; their errors are given as powers of two.
+// Coefficients that are no plain fractions, and not of fdlibm, are interpolations at Chebyshev's points, computed with
+// 50 digits; their errors are given as powers of two.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -25,8 +26,8 @@ CAPSTAN_INLINE Turn<float> turn_of(Floats x) {
   return {sine, cosine, joined(k)};
 }
 
-/// The rest comes in two parts, y and `below`. A quarter of a turn has three, of which the first two times a whole number
-/// are exact (fdlibm: e_rem_pio2, k_sin, k_cos).
+/// The rest comes in two parts, y and `below`. A quarter of a turn has three, of which the first two times a whole
+/// number are exact (fdlibm: e_rem_pio2, k_sin, k_cos).
 CAPSTAN_INLINE Turn<double> turn_of(Lanes<double> x) {
   using L = Lanes<double>;
   const L rounder(Format<double>::rounder), k = fma(x, L(0.63661977236758134), rounder) - rounder;
