@@ -1,5 +1,10 @@
 #include "autograd/elementwise.hpp"
 
+#include <cstring>
+
+#include "lib/core/dispatch.hpp"
+#include "lib/core/scalars.hpp"
+
 namespace capstan {
 
 using autograd::backend_of;
@@ -142,7 +147,6 @@ CAPSTAN_NUMBER_ON_THE_RIGHT(add)
 CAPSTAN_NUMBER_ON_THE_RIGHT(sub)
 CAPSTAN_NUMBER_ON_THE_RIGHT(mul)
 CAPSTAN_NUMBER_ON_THE_RIGHT(div)
-CAPSTAN_NUMBER_ON_THE_RIGHT(pow)
 CAPSTAN_NUMBER_ON_THE_RIGHT(maximum)
 CAPSTAN_NUMBER_ON_THE_RIGHT(minimum)
 CAPSTAN_NUMBER_ON_THE_RIGHT(fmax)
@@ -156,6 +160,19 @@ CAPSTAN_NUMBER_ON_THE_RIGHT(hypot)
 CAPSTAN_NUMBER_ON_THE_RIGHT(logaddexp)
 CAPSTAN_NUMBER_ON_THE_RIGHT(xlogy)
 #undef CAPSTAN_NUMBER_ON_THE_RIGHT
+/// As one operation whose gradient is one, too, but for the exponent 0: there it is 0 even where x^-1 is infinite.
+Tensor pow(const Tensor& a, Scalar b, Where where) {
+  const DType dtype = core::defined("pow", a, where).dtype;
+  autograd::check_domain("pow", Domain::floating, dtype, where);
+  const core::Element element = core::to_element("pow", b, dtype, where);
+  const double exponent = core::visit_real(dtype, [&]<class T>(core::Type<T>) {
+    T value;
+    std::memcpy(&value, element.bytes, sizeof value);
+    return static_cast<double>(value);
+  });
+  if (exponent == 0) return pow(a, like("pow", a, b, where), where);
+  return parametric<kernels::Power>(a, {exponent, 0}, where);
+}
 Tensor pow(Scalar a, const Tensor& b, Where where) { return pow(like("pow", b, a, where), b, where); }
 
 #define CAPSTAN_NUMBER_ON_THE_LEFT(symbol, function)                   \

@@ -26,7 +26,7 @@ inline constexpr bool kIsOneOf = (std::is_same_v<Op, Rows> || ...);
 template <class Op>
 inline constexpr bool kNeedsRange =
     kIsOneOf<Op, kernels::Acos, kernels::Asin, kernels::Cosh, kernels::Erfinv, kernels::Exp, kernels::Exp2,
-             kernels::Expm1, kernels::Log, kernels::Log10, kernels::Log1p, kernels::Log2, kernels::Pow,
+             kernels::Expm1, kernels::Log, kernels::Log10, kernels::Log1p, kernels::Log2, kernels::Pow, kernels::Power,
              kernels::Reciprocal, kernels::Rsqrt, kernels::Sinh, kernels::Softplus, kernels::Tan>;
 
 // --- rules as operations, for tapes that listen ---

@@ -41,10 +41,11 @@ void norm_replay(Replay& r) {
 Tensor power_norm(const Tensor& x, double order, const autograd::Plan& plan, const Axes& axes, ReduceOptions options,
                   Where where) {
   Tensor out;
-  {
+  if (order == 2) {
+    out = autograd::reduce_as(kernels::Reduction::norm, *x.impl(), plan, x.dtype(), where);
+  } else {
     const NoGrad off;
-    if (order == 2) out = sqrt(sum(square(x, where), axes, options, where), where);
-    else out = pow(sum(pow(abs(x, where), order, where), axes, options, where), 1 / order, where);
+    out = pow(sum(pow(abs(x, where), order, where), axes, options, where), 1 / order, where);
   }
   autograd::record("vector_norm", where, &norm_replay, {&x}, {&out}, {&x, &out}, Norm{x.shape(), plan.mask, order});
   return out;

@@ -99,6 +99,9 @@ inline Value polygamma(const Value& order, const Value& x) {  // the order is a 
 inline Value hypot(const Value& x, const Value& y) {
   return {capstan::hypot(x.tensor(), y.tensor(), x.where), x.where};
 }
-inline Value pow(const Value& x, const Value& y) { return {capstan::pow(x.tensor(), y.tensor(), x.where), x.where}; }
+inline Value pow(const Value& x, const Value& y) {
+  if (y.is_number()) return {capstan::pow(x.tensor(), Scalar(y.number), x.where), x.where};
+  return {capstan::pow(x.tensor(), y.tensor(), x.where), x.where};
+}
 
 }  // namespace capstan::autograd

@@ -74,10 +74,11 @@ Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
     base::fail<ShapeError>(where, "cross: a is ", x.shape, " and b is ", y.shape, "; axis ", -from_end,
                            " must have size 3.");
   const autograd::Rollback rollback;
-  const Tensor next = from_vector(std::vector<std::int64_t>{1, 2, 0}, where).to(x.device(), where);
-  const Tensor after = from_vector(std::vector<std::int64_t>{2, 0, 1}, where).to(x.device(), where);
-  return sub(mul(gather(a, next, -from_end, where), gather(b, after, -from_end, where), where),
-             mul(gather(a, after, -from_end, where), gather(b, next, -from_end, where), where), where);
+  const auto part = [&](const Tensor& t, int i) { return narrow(t, -from_end, i % 3, 1, where); };
+  std::vector<Tensor> parts;
+  for (int i = 0; i < 3; ++i)
+    parts.push_back(sub(mul(part(a, i + 1), part(b, i + 2), where), mul(part(a, i + 2), part(b, i + 1), where), where));
+  return concat(parts, -from_end, where);
 }
 
 Tensor matrix_power(const Tensor& x, std::int64_t n, Where where) {

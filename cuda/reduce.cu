@@ -1,4 +1,4 @@
-// Sums and products: of floating elements in double, of integers and bool in 64 bits, where they wrap around as NumPy's
+// Sums, products and norms: of floating elements in double, of integers and bool in 64 bits, where they wrap around as NumPy's
 // do.
 #include "cuda/reduce.cuh"
 
@@ -34,6 +34,27 @@ struct Sum {
       }
     static_cast<T*>(out)[i] = narrow<T>(static_cast<Compute<T>>(total));
   }
+};
+
+/// The root of the sum of squares, which double holds where T does not.
+template <class T>
+struct Norm {
+  using Value = T;
+  using State = double;
+  using Part = double;
+  static constexpr int kRowPack = kPack<T>, kColumnPack = kColumnsOfThread<T>;
+
+  T* out;
+
+  __device__ State start() const { return 0; }
+  template <int N, class At>
+  __device__ void take(State& state, const T (&values)[N], const At&) const {
+    CAPSTAN_UNROLL
+    for (int j = 0; j < N; ++j) state += static_cast<double>(values[j]) * static_cast<double>(values[j]);
+  }
+  __device__ Part part(const State& state) const { return state; }
+  __device__ Part operator()(Part a, Part b) const { return a + b; }
+  __device__ void store(std::int64_t i, Part squares) const { out[i] = static_cast<T>(::sqrt(squares)); }
 };
 
 template <class T>
@@ -97,6 +118,9 @@ void reduce(kernels::Reduction kind, const TensorImpl& x, unsigned reduced, Tens
   switch (kind) {
     case kernels::Reduction::sum: return combine_all(false, x, reduced, out);
     case kernels::Reduction::prod: return combine_all(true, x, reduced, out);
+    case kernels::Reduction::norm:
+      return core::visit_floating(x.dtype,
+                                  [&]<class T>(core::Type<T>) { reduce_by(Norm<T>{out.as<T>()}, x, reduced); });
     case kernels::Reduction::max:
     case kernels::Reduction::any: return reduce_extreme(true, x, reduced, out);
     case kernels::Reduction::min:

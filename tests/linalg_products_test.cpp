@@ -147,6 +147,24 @@ TEST_CASE("vector norms have the values of NumPy's manual", "[linalg]") {
   CHECK(number(vector_norm(ones({300, 300}, {.dtype = DType::float16}))) == 300);  // 90000 is beyond float16
 }
 
+TEST_CASE("norms over any axes are the root of the squares' sum in float64, which float32 need not hold", "[linalg]") {
+  CHECK(close(vector_norm(Tensor{3e30f, 4e30f}), Tensor(5e30f), tolerance::roundings32));
+  CHECK(close(vector_norm(Tensor{{3e-30f}, {4e-30f}}, 2, 0), {5e-30f}, tolerance::roundings32));
+  CHECK(number(vector_norm(Tensor{kInfinity, 1.0})) == kInfinity);
+  for (const DType type : {DType::float32, DType::float64})
+    for (const Shape& shape : {Shape{3, 70'000}, Shape{70'000, 3}, Shape{1030, 300}, Shape{5, 37, 130}, Shape{0, 4}})
+      for (const bool turned : {false, true}) {
+        const Tensor x = turned ? strided(random_in(-2, 2, shape, type, 3)) : random_in(-2, 2, shape, type, 3);
+        const int last = shape.rank() - 1;
+        for (const Axes& axes : {Axes(0), Axes(last), Axes{0, last}, Axes()}) {
+          INFO(to_string(shape) << " of " << capstan::name(type) << (turned ? ", strided" : ""));
+          const Tensor expected = sqrt(sum(square(x.to(DType::float64)), axes)).to(type);
+          CHECK(close(vector_norm(x, 2, axes), expected,
+                      type == DType::float64 ? tolerance::roundings64 : tolerance::roundings32));
+        }
+      }
+}
+
 TEST_CASE("matrix norms have the values of NumPy's manual", "[linalg]") {
   const Tensor b = reshape(cast(arange(9), DType::float64) - 4, {3, 3});
   CHECK(close(matrix_norm(b), Tensor(7.745966692414834), tolerance::roundings64));

@@ -411,6 +411,41 @@ TEST_CASE("the gradient of atan2 keeps its range where the squares of the operan
   }
 }
 
+TEST_CASE("a power of a number is that of a tensor full of it, with its gradient, at zeros and infinities, too",
+          "[math]") {
+  const Tensor ends = {0.0, -0.0, 1.0, -1.0, kInfinity, -kInfinity, kNaN, 1e-30, -1e-30, 1e12, -1e12, 2.5, -2.5};
+  const Tensor all = concat({ends, random_in(-3, 3, {50}, DType::float64, 17)});
+  for (const DType type : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
+    const double tolerance = type == DType::float64 ? tolerance::roundings64
+                             : is_half(type)        ? 0x1p-7
+                                                    : tolerance::roundings32;
+    for (const double exponent :
+         {-9.0, -8.0, -2.0, -1.0, -0.5, 0.0, 0.25, 1.0, 2.0, 2.5, 3.0, 4.0, 8.0, 9.0, kInfinity}) {
+      const Tensor x = all.to(type), full_of_it = full_like(x, exponent);
+      const auto check = [&](const char* what, const Tensor& of_number, const Tensor& of_tensor) {
+        const std::vector<double> got = values(of_number), expected = values(of_tensor), of = values(x);
+        for (std::size_t i = 0; i < got.size(); ++i) {
+          INFO(what << " of " << of[i] << "^" << exponent << " in " << capstan::name(type) << ": " << got[i] << ", "
+                    << expected[i]);
+          const bool equal = got[i] == expected[i] || (std::isnan(got[i]) && std::isnan(expected[i]));
+          CHECK((equal || std::fabs(got[i] - expected[i]) <= tolerance * std::fabs(expected[i])));
+        }
+      };
+      check("value", pow(x, exponent), pow(x, full_of_it));
+      const auto by_number = [&](const Tensor& t) { return pow(t, exponent); };
+      const auto by_tensor = [&](const Tensor& t) { return pow(t, full_of_it); };
+      check("slope", slope(by_number, x), slope(by_tensor, x));
+      const auto bend = [&](const auto& function) {
+        GradientTape tape;
+        tape.watch(x);
+        const Tensor first = slope(function, x);
+        return tape.gradient(first, x);
+      };
+      if (exponent != kInfinity) check("bend", bend(by_number), bend(by_tensor));
+    }
+  }
+}
+
 TEST_CASE("logaddexp hands no gradient on where both operands are -infinity, as logsumexp", "[math]") {
   const Tensor a = {-kInfinity, -kInfinity, 2.0}, b = {-kInfinity, 1.0, -kInfinity};
   CHECK(same(slope([&](const Tensor& t) { return logaddexp(t, b); }, a), {0.0, 0.0, 1.0}));

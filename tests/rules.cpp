@@ -81,6 +81,7 @@ const std::map<std::string, UnaryFunction>& parametric_functions() {
       UNARY(hard_tanh),
       UNARY(leaky_relu),
       {"polygamma", [](const Tensor& x) { return polygamma(1, x); }},
+      {"pow", [](const Tensor& x) { return pow(x, 2.5); }},
       UNARY(soft_shrink),
       UNARY(softplus),
       {"threshold", [](const Tensor& x) { return threshold(x, 0.5, -2); }},

@@ -114,6 +114,7 @@ const std::vector<Unary> parametric_rows = {
                                               : x; }, {{-2, 2}}, {-1, 1}},
     {"leaky_relu", [](Real x) { return x > 0 ? x : static_cast<Real>(0.01) * x; }, {{-2, 2}}},
     {"polygamma", &reference::trigamma, {{0, 3}, {0, 50}, {-10, 0}}, {1, -1, 18}},
+    {"pow", [](Real x) { return std::pow(x, 2.5L); }, {{0, 3}, {0, 1e15}}},
     {"soft_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x - std::copysign(0.5L, x); }, {{-2, 2}}, {0.5}},
     {"softplus", [](Real x) { return x > 20 ? x : reference::softplus(x); }, {{-3, 3}, {-104, 21}, {-746, 21}}, {20}},
     {"threshold", [](Real x) { return x <= 0.5L ? -2 : x; }, {{-2, 2}}, {0.5}},
@@ -356,6 +357,9 @@ TEST_CASE("gradients of float32 in whose rules squares and products would overfl
   check(
       "log2", [](const Tensor& x) { return log2(x); }, [](Real x) { return 1 / (x * std::log(Real{2})); },
       {1e-39, 1e-37}, 1e-10);
+  for (const Interval& range : {Interval{1e-6, 3}, Interval{0, 200}, Interval{-10, 0}, Interval{-300, 0}})
+    check(
+        "digamma", [](const Tensor& x) { return digamma(x); }, &reference::trigamma, range, 1);
 }
 
 TEST_CASE("functions of two operands are within 4 ULP over their whole range", "[ulp]") {

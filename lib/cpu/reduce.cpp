@@ -1,6 +1,7 @@
 // Reductions. Three shapes are fast: the reduced elements are contiguous (rows), or in runs that are, or the kept ones
 // are (columns); others are first copied into rows. Work is cut at fixed places, so that results do not depend on the
 // number of threads.
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,8 +17,10 @@ using core::Scratch;
 using kernels::Factor;
 using kernels::Reduction;
 
-constexpr ColumnPiece kCompared = {4096, 256};
+constexpr ColumnPiece kCompared = {4096, 256}, kSquared = {1024, 256};
 constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
+
+bool is_sum_or_extreme(Reduction kind) { return kind != Reduction::prod && kind != Reduction::norm; }
 
 /// Four at a time, for each comparison waits for the one before.
 template <class T, class Better>
@@ -45,10 +48,29 @@ T better_of(Reduction kind, T a, T b) {
   return extreme_of(kind, both, 2);
 }
 
+/// Eight side by side: sums of up to 255 bytes that are 0 or 1, then those of each word.
+std::int64_t count_true(const bool* x, std::int64_t count) {
+  constexpr std::int64_t kSide = 8, kBlock = 255 * kSide;
+  std::int64_t total = 0, i = 0;
+  while (i + kSide <= count) {
+    std::uint64_t bytes = 0;
+    for (const std::int64_t end = std::min(count, i + kBlock); i + kSide <= end; i += kSide) {
+      std::uint64_t word;
+      std::memcpy(&word, x + i, kSide);
+      bytes += word;
+    }
+    const std::uint64_t pairs = (bytes & 0x00ff00ff00ff00ff) + (bytes >> 8 & 0x00ff00ff00ff00ff);
+    total += static_cast<std::int64_t>(pairs * 0x0001000100010001 >> 48);
+  }
+  for (; i < count; ++i) total += x[i];
+  return total;
+}
 template <class T>
 auto sum_of(const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     return simd().of<T>().sum(x, count);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return count_true(x, count);
   } else {
     std::uint64_t total = 0;  // wraps around, as NumPy's does
     for (std::int64_t i = 0; i < count; ++i) total += static_cast<std::uint64_t>(x[i]);
@@ -66,6 +88,17 @@ auto product_of(const T* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) product *= static_cast<std::uint64_t>(x[i]);
     return static_cast<std::int64_t>(product);
   }
+}
+
+/// Of floating elements in double, whose root is the norm.
+struct SumOfSquares {
+  double sum;
+};
+template <class T>
+SumOfSquares squares_of(const T* x, std::int64_t count) {
+  double sum, squares;
+  simd().of<T>().spread(x, T(0), count, &sum, &squares);
+  return {squares};
 }
 
 /// What becomes of a run of elements, or of what became of such runs. Calls use(Type<Part>, Type<Result>, reduce, combine):
@@ -115,6 +148,10 @@ template <class T, class Use>
 void with_reduction(Reduction kind, Use use) {
   const bool sums = kind == Reduction::sum, products = kind == Reduction::prod;
   if constexpr (std::is_floating_point_v<T>) {
+    if (kind == Reduction::norm)
+      return use(
+          core::Type<SumOfSquares>(), core::Type<T>(), [](const T* p, std::int64_t n) { return squares_of(p, n); },
+          [](SumOfSquares a, SumOfSquares b) { return SumOfSquares{a.sum + b.sum}; });
     if (!products) return with_sum_or_extreme<T>(kind, use);
     use(
         core::Type<Factor>(), core::Type<T>(), [](const T* p, std::int64_t n) { return product_of(p, n); },
@@ -132,6 +169,7 @@ void with_reduction(Reduction kind, Use use) {
 template <class Result, class Part>
 Result result_of(const Part& part) {
   if constexpr (std::is_same_v<Part, Factor>) return static_cast<Result>(kernels::value_of(part));
+  else if constexpr (std::is_same_v<Part, SumOfSquares>) return static_cast<Result>(std::sqrt(part.sum));
   else return static_cast<Result>(part);
 }
 
@@ -142,7 +180,7 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
   const T* from = x.as<T>();
   const std::int64_t step = joint_stride(split.kept, split.kept_strides);
   if constexpr (std::is_floating_point_v<T>) {
-    if (kind != Reduction::prod && step != 0 && count <= kRowPiece) {
+    if (is_sum_or_extreme(kind) && step != 0 && count <= kRowPiece) {
       const auto& k = simd().of<T>();
       base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
         const T* const first = from + begin * step;
@@ -227,6 +265,17 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
     const ColumnPiece most = {columns > 512 ? 128 : columns > 256 ? 256 : 512, 1024};
     return reduce_columns<double, T>(x, split, row_step, most, add, plus, store);
   }
+  if (kind == Reduction::norm) {
+    const auto add = [&](double* squares, const T* from, std::int64_t rows, std::int64_t columns) {
+      const T centers[kSquared.columns] = {};
+      double sums[kSquared.columns] = {};
+      std::fill_n(squares, columns, 0.0);
+      k.spread_rows(from, row_step, rows, centers, columns, sums, squares);
+    };
+    const auto plus = [](double a, double b) { return a + b; };
+    const auto store_root = [&](std::int64_t i, double squares) { store(i, std::sqrt(squares)); };
+    return reduce_columns<double, T>(x, split, row_step, kSquared, add, plus, store_root);
+  }
   const auto best = [&](T* to, const T* from, std::int64_t rows, std::int64_t columns) {
     std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(columns));
     (kind == Reduction::max ? k.max_rows : k.min_rows)(to, from, row_step, rows, columns);
@@ -252,7 +301,7 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
       if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
         return columns_to<T>(kind, x, split, step, out);
       const Run run(split);
-      if (run.count >= kShortestRun && kind != Reduction::prod) return runs_to<T>(kind, x, split, run, out);
+      if (run.count >= kShortestRun && is_sum_or_extreme(kind)) return runs_to<T>(kind, x, split, run, out);
     }
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;

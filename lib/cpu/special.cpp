@@ -50,6 +50,9 @@ W erfinv_in(W y) {
 
 float digamma(float x) { return static_cast<float>(special::digamma(static_cast<double>(x))); }
 double digamma(double x) { return static_cast<double>(special::digamma(static_cast<long double>(x))); }
+float by_digamma(float grad, float x) {
+  return static_cast<float>(static_cast<double>(grad) * special::digamma(static_cast<double>(x)));
+}
 
 float polygamma(float n, float x) {
   return static_cast<float>(special::polygamma(static_cast<int>(n), static_cast<double>(x)));

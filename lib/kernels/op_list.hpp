@@ -46,6 +46,6 @@ template <class Op> constexpr Evaluate evaluate_backward_of() {
 enum class Bitwise : std::uint8_t { both, either, one, inverse, left_shift, right_shift };  // inverse: of a alone
 enum class Compare : std::uint8_t { equal, not_equal, less, less_equal };
 enum class Predicate : std::uint8_t { nan, infinite, finite };
-enum class Reduction : std::uint8_t { sum, prod, max, min, all, any };
+enum class Reduction : std::uint8_t { sum, prod, norm, max, min, all, any };  // norm: Euclid's, of float32 and float64
 
 }  // namespace capstan::kernels

@@ -62,6 +62,14 @@ struct Polygamma {
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) { return grad * polygamma(p + T(1), x); }
 };
 
+/// p: the exponent; for the gradient not 0.
+struct Power {
+  static constexpr const char* name = "pow";
+  static constexpr Evaluate evaluate = Evaluate::precise;
+  template <class T> CAPSTAN_HD static T forward(T x, T p, T) { return pow(x, p); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) { return grad * (p * pow(x, p - T(1))); }
+};
+
 /// p: the bound.
 struct SoftShrink {
   static constexpr const char* name = "soft_shrink";
@@ -92,7 +100,7 @@ struct Threshold {
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) { return select(x <= p, T(0), grad); }
 };
 
-using ParametricOps = std::tuple<Celu, Elu, HardShrink, HardTanh, LeakyRelu, Polygamma, SoftShrink, Softplus,
+using ParametricOps = std::tuple<Celu, Elu, HardShrink, HardTanh, LeakyRelu, Polygamma, Power, SoftShrink, Softplus,
                                  Threshold>;  // alphabetical
 
 }  // namespace capstan::kernels

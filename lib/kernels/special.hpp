@@ -155,6 +155,9 @@ template <class W> CAPSTAN_HD W gelu_tanh(W x) {
 #if defined(__CUDACC__)
 CAPSTAN_HD float digamma(float x) { return static_cast<float>(special::digamma(static_cast<double>(x))); }
 CAPSTAN_HD double digamma(double x) { return special::digamma(x); }
+CAPSTAN_HD float by_digamma(float grad, float x) {
+  return static_cast<float>(static_cast<double>(grad) * special::digamma(static_cast<double>(x)));
+}
 CAPSTAN_HD float polygamma(float n, float x) {
   return static_cast<float>(special::polygamma(static_cast<int>(n), static_cast<double>(x)));
 }
@@ -188,6 +191,7 @@ CAPSTAN_HD double gelu_tanh(double x) {
 #else
 float digamma(float x);
 double digamma(double x);
+float by_digamma(float grad, float x);
 float polygamma(float n, float x);  // n a whole number
 double polygamma(double n, double x);
 float erfinv(float x);
@@ -195,6 +199,11 @@ double erfinv(double x);
 double gelu(double x);
 double gelu_tanh(double x);
 #endif
+
+/// grad * digamma(x), which float32 may hold where it does not hold the latter.
+template <class T> CAPSTAN_HD T by_digamma(T grad, T x) { return grad * digamma(x); }
+/// The derivative of digamma.
+template <class T> CAPSTAN_HD T trigamma(T x) { return polygamma(T(1), x); }
 
 /// The slope of gelu: the normal distribution's part below x, and x times its density.
 template <class T> CAPSTAN_HD T gelu_slope(T x) {

@@ -11,9 +11,9 @@ struct Digamma {
   static constexpr const char* name = "digamma";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return digamma(x); }
-  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * polygamma(T(1), x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * trigamma(x); }
 };
 
 struct Erf {
@@ -55,8 +55,9 @@ struct Lgamma {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::scalar;
+  static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return lgamma(x); }
-  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * digamma(x); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x) { return by_digamma(grad, x); }
 };
 
 using SpecialOps = std::tuple<Digamma, Erf, Erfc, Erfinv, Lgamma>;  // alphabetical

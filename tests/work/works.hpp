@@ -271,19 +271,21 @@ struct LettersByHand {
   }
 };
 
-/// A model of words: batch 20, 20 steps, 10,000 words, two layers of 200 units.
+/// A model of words: two layers; that of the benchmark has 200 units, 10,000 words, batch 20 and 20 steps.
+template <std::int64_t kUnits, std::int64_t kWords, std::int64_t kBatch, std::int64_t kSteps>
 struct Words {
   struct Net {
-    cs::nn::Embedding words{10000, 200};
-    cs::nn::Lstm lstm{{.inputs = 200, .hidden = 200, .layers = 2}};
-    cs::nn::Linear out{200, 10000};
+    cs::nn::Embedding words{kWords, kUnits};
+    cs::nn::Lstm lstm{{.inputs = kUnits, .hidden = kUnits, .layers = 2}};
+    cs::nn::Linear out{kUnits, kWords};
   } net;
-  cs::Tensor text = indices({20, 20}, 10000, 1), labels = indices({20, 20}, 10000, 2);
+  cs::Tensor text = indices({kBatch, kSteps}, kWords, 1), labels = indices({kBatch, kSteps}, kWords, 2);
 
   cs::Tensor logits() { return net.out(net.lstm(net.words(text)).outputs); }
 };
 
-/// A translator: batch 64, 24 and 13 steps, two layers of 50 units each.
+/// A translator: two layers of 50 units each; that of the benchmark has batch 64, 24 and 13 steps.
+template <std::int64_t kBatch, std::int64_t kRead, std::int64_t kWritten>
 struct Translation {
   struct Net {
     cs::nn::Embedding source{30, 30}, target{30, 30};
@@ -291,7 +293,8 @@ struct Translation {
     cs::nn::Lstm decoder{{.inputs = 30, .hidden = 50, .layers = 2}};
     cs::nn::Linear out{50, 30};
   } net;
-  cs::Tensor from = indices({64, 24}, 30, 1), to = indices({64, 13}, 30, 2), labels = indices({64, 13}, 30, 3);
+  cs::Tensor from = indices({kBatch, kRead}, 30, 1), to = indices({kBatch, kWritten}, 30, 2);
+  cs::Tensor labels = indices({kBatch, kWritten}, 30, 3);
 
   cs::Tensor logits() {
     const auto [read, state] = net.encoder(net.source(from));
@@ -299,7 +302,8 @@ struct Translation {
   }
 };
 
-/// Two convolutions and two dense layers, as for MNIST: 50 images.
+/// Two convolutions and two dense layers, as for MNIST; the benchmark has 50 images.
+template <std::int64_t kImages>
 struct Digits {
   struct Net {
     cs::nn::Conv2d conv1{{.in = 1, .out = 32, .kernel = 5, .padding = cs::nn::same}};
@@ -307,8 +311,8 @@ struct Digits {
     cs::nn::Linear fc1{7 * 7 * 64, 1024}, fc2{1024, 10};
     cs::nn::Dropout drop{{.keep = 0.5}};
   } net;
-  cs::Tensor images = values({50, 1, 28, 28});
-  cs::Tensor labels = cs::remainder(cs::arange(50), 10);
+  cs::Tensor images = values({kImages, 1, 28, 28});
+  cs::Tensor labels = cs::remainder(cs::arange(kImages), 10);
 
   cs::Tensor logits() {
     cs::Tensor h = cs::max_pool2d(cs::relu(net.conv1(images)), 2);

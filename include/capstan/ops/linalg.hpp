@@ -122,7 +122,8 @@ Tensor triu(const Tensor& x, std::int64_t offset = 0, Where where = Where::curre
 /// Gradient  g * sign(x) * (|x|/y)^(order-1), and 0 at elements that are 0 and where the norm y is 0 (PyTorch's rule);
 ///           for +-infinity among ties shared evenly; none for order 0
 /// Throws    ShapeError  no elements for an infinite order     Error  order is NaN     IndexError, DTypeError
-/// Powers are not scaled: for order 2, elements beyond the square root of what the type holds give infinity or 0.
+/// Powers are not scaled, but those of order 2 are float64: elements beyond the root of what that holds, and for other
+/// orders of what the type holds, give infinity or 0.
 Tensor vector_norm(const Tensor& x, double order = 2, Axes axes = {}, ReduceOptions options = {},
                    Where where = Where::current());
 

@@ -9,6 +9,7 @@
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
+#include "lib/cpu/simd/gamma.hpp"
 #include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/trigonometry.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
@@ -33,8 +34,11 @@
 namespace capstan::on_cpu {
 
 const SimdKernels& avx2_kernels() {
-  static constexpr SimdKernels table{"avx2", avx2::make_kernels<float>(), avx2::make_kernels<double>(),
-                                     avx2::make_half_kernels<float16>(), avx2::make_half_kernels<bfloat16>(),
+  static constexpr SimdKernels table{"avx2",
+                                     avx2::make_kernels<float>(),
+                                     avx2::make_kernels<double>(),
+                                     avx2::make_half_kernels<float16>(),
+                                     avx2::make_half_kernels<bfloat16>(),
                                      avx2::kRandomKernels};
   return table;
 }

@@ -11,6 +11,7 @@
 #include "lib/cpu/simd/normal_table.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
+#include "lib/cpu/simd/gamma.hpp"
 #include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/trigonometry.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
@@ -35,8 +36,11 @@
 namespace capstan::on_cpu {
 
 const SimdKernels& avx512_kernels() {
-  static constexpr SimdKernels table{"avx512", avx512::make_kernels<float>(), avx512::make_kernels<double>(),
-                                     avx512::make_half_kernels<float16>(), avx512::make_half_kernels<bfloat16>(),
+  static constexpr SimdKernels table{"avx512",
+                                     avx512::make_kernels<float>(),
+                                     avx512::make_kernels<double>(),
+                                     avx512::make_half_kernels<float16>(),
+                                     avx512::make_half_kernels<bfloat16>(),
                                      avx512::kRandomKernels};
   return table;
 }

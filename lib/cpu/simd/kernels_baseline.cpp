@@ -9,6 +9,7 @@
 #include "lib/cpu/simd/group.hpp"
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
+#include "lib/cpu/simd/gamma.hpp"
 #include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/trigonometry.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
@@ -33,8 +34,11 @@
 namespace capstan::on_cpu {
 
 const SimdKernels& baseline_kernels() {
-  static constexpr SimdKernels table{"baseline", baseline::make_kernels<float>(), baseline::make_kernels<double>(),
-                                     baseline::make_half_kernels<float16>(), baseline::make_half_kernels<bfloat16>(),
+  static constexpr SimdKernels table{"baseline",
+                                     baseline::make_kernels<float>(),
+                                     baseline::make_kernels<double>(),
+                                     baseline::make_half_kernels<float16>(),
+                                     baseline::make_half_kernels<bfloat16>(),
                                      baseline::kRandomKernels};
   return table;
 }

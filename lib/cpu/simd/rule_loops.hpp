@@ -77,10 +77,26 @@ template <class Op, class T> void unary_backward(const T* grad, const T* saved, 
   each_pair<how_backward<Op, T>()>(grad, saved, out, count, []<class V>(V g, V s) { return Op::backward(g, s); });
 }
 
+/// Whole exponents, of which products are faster. Those of float64 round at most twice, and 1/x^2 might leave its range.
+template <class T> CAPSTAN_INLINE bool is_small_power(double exponent) {
+  constexpr int kLeast = sizeof(T) == 8 ? -1 : -8, kMost = sizeof(T) == 8 ? 3 : 8;
+  return exponent >= kLeast && exponent <= kMost && static_cast<double>(static_cast<int>(exponent)) == exponent;
+}
+template <class V> CAPSTAN_INLINE V power(V x, int n) {
+  V result(1);
+  for (int left = n < 0 ? -n : n; left > 0; left >>= 1, x = x * x)
+    if ((left & 1) != 0) result = result * x;
+  return n < 0 ? V(1) / result : result;
+}
+template <class T> constexpr Evaluate kPowerBy = sizeof(T) == 8 ? Evaluate::lanes : Evaluate::precise;
+
 template <class Op, class T> void parametric(const T* x, double p, double q, T* y, std::int64_t count) {
   const auto rule = [p, q]<class V>(V v) { return Op::forward(v, V(p), V(q)); };
   if constexpr (kSingleOfOne<Op, T>)
     if (p == 1) return each<Evaluate::lanes, false>(x, y, count, rule);
+  if constexpr (std::is_same_v<Op, kernels::Power>)
+    if (is_small_power<T>(p))
+      return each<kPowerBy<T>, false>(x, y, count, [n = static_cast<int>(p)]<class V>(V v) { return power(v, n); });
   each<how<Op, T>(), false>(x, y, count, rule);
 }
 
@@ -89,6 +105,11 @@ void parametric_backward(const T* grad, const T* x, double p, double q, T* out, 
   const auto rule = [p, q]<class V>(V g, V v) { return Op::backward(g, v, V(p), V(q)); };
   if constexpr (kSingleOfOne<Op, T>)
     if (p == 1) return each_pair<Evaluate::lanes>(grad, x, out, count, rule);
+  if constexpr (std::is_same_v<Op, kernels::Power>)
+    if (is_small_power<T>(p - 1))
+      return each_pair<kPowerBy<T>>(grad, x, out, count, [p, n = static_cast<int>(p - 1)]<class V>(V g, V v) {
+        return g * (V(p) * power(v, n));
+      });
   each_pair<how_backward<Op, T>()>(grad, x, out, count, rule);
 }
 
@@ -104,17 +125,6 @@ CAPSTAN_INLINE void binary_loop(const T* a, const T* b, T* y, std::int64_t count
                count - i);
 }
 
-/// Whole exponents, of which products are faster.
-CAPSTAN_INLINE bool is_small_power(float exponent) {
-  return exponent >= -8 && exponent <= 8 && static_cast<float>(static_cast<int>(exponent)) == exponent;
-}
-CAPSTAN_INLINE Precise power(Precise x, int n) {
-  Precise result(1);
-  for (int left = n < 0 ? -n : n; left > 0; left >>= 1, x = x * x)
-    if ((left & 1) != 0) result = result * x;
-  return n < 0 ? Precise(1) / result : result;
-}
-
 template <class Op, class T>
 void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t count) {
   if (count <= 0) return;
@@ -125,7 +135,7 @@ void binary(const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T*
     else binary_loop<Op, T, true, true>(a, b, y, count);
   } else if constexpr (how<Op, T>() == Evaluate::precise) {
     if constexpr (std::is_same_v<Op, kernels::Pow>)
-      if (b_step == 0 && is_small_power(*b) && (a_step != 0 || count == 1))
+      if (b_step == 0 && is_small_power<T>(*b) && (a_step != 0 || count == 1))
         return each<Evaluate::precise, false>(a, y, count,
                                               [n = static_cast<int>(*b)](Precise v) { return power(v, n); });
     const Precise a0(static_cast<double>(*a)), b0(static_cast<double>(*b));
