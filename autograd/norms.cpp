@@ -27,8 +27,8 @@ void norm_replay(Replay& r) {
   const Tensor &x = r.saved(0), &y = r.saved(1);
   const Tensor no_norm = equal(y, 0, where), divisor = capstan::where(no_norm, 1, y, where);
   if (norm.order == 2) {
-    const Tensor scale = capstan::where(no_norm, 0, div(r.grad(), divisor, where), where);
-    r.give(0, mul(x, spread(scale), where));
+    const Tensor direction = div(x, spread(divisor), where);  // where grad / y may be infinite
+    r.give(0, mul(direction, spread(capstan::where(no_norm, 0, r.grad(), where)), where));
     return;
   }
   const Tensor none = logical_or(equal(x, 0, where), spread(no_norm), where);

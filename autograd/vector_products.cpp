@@ -74,11 +74,10 @@ Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
     base::fail<ShapeError>(where, "cross: a is ", x.shape, " and b is ", y.shape, "; axis ", -from_end,
                            " must have size 3.");
   const autograd::Rollback rollback;
-  const auto part = [&](const Tensor& t, int i) { return narrow(t, -from_end, i % 3, 1, where); };
-  std::vector<Tensor> parts;
-  for (int i = 0; i < 3; ++i)
-    parts.push_back(sub(mul(part(a, i + 1), part(b, i + 2), where), mul(part(a, i + 2), part(b, i + 1), where), where));
-  return concat(parts, -from_end, where);
+  Tensor u[3], v[3];
+  for (int i = 0; i < 3; ++i) u[i] = narrow(a, -from_end, i, 1, where), v[i] = narrow(b, -from_end, i, 1, where);
+  const auto part = [&](int i, int j) { return sub(mul(u[i], v[j], where), mul(u[j], v[i], where), where); };
+  return concat({part(1, 2), part(2, 0), part(0, 1)}, -from_end, where);
 }
 
 Tensor matrix_power(const Tensor& x, std::int64_t n, Where where) {

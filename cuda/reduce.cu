@@ -1,5 +1,5 @@
-// Sums, products and norms: of floating elements in double, of integers and bool in 64 bits, where they wrap around as NumPy's
-// do.
+// Sums and products: of floating elements in double, of integers and bool in 64 bits, where they wrap around as NumPy's
+// do. Norms, of float32 and float64.
 #include "cuda/reduce.cuh"
 
 #include "cuda/backend.hpp"

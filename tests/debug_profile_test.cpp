@@ -122,6 +122,8 @@ TEST_CASE("what is made of others moves no bytes of its own", "[debug]") {
   CHECK(row_of(rows, "vector_norm").bytes == 0);
   CHECK(row_of(rows, "abs").bytes == 2 * 4000);
   CHECK(bytes > 0);
+  vector_norm(x);  // of order 2: one operation
+  CHECK(row_of(profiler.table(), "vector_norm").bytes == 4000 + 4);
 }
 
 TEST_CASE("what a replay computes by itself is its own time, not that of a view behind it", "[debug][tape]") {

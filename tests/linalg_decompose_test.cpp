@@ -402,6 +402,7 @@ TEST_CASE("gradients stay finite where values coincide or vanish", "[linalg][gra
   CHECK(same(slope(some, [](const Tensor& x) { return vector_norm(x, 1); }), {0.0, 1.0, -1.0}));
   CHECK(same(slope(nothing, [](const Tensor& x) { return vector_norm(x); }), {0.0, 0.0}));
   CHECK(same(slope(nothing, [](const Tensor& x) { return vector_norm(x, 3); }), {0.0, 0.0}));
+  CHECK(same(slope(Tensor{1e-39f, 0.0f}, [](const Tensor& x) { return vector_norm(x); }), {1.0f, 0.0f}));
   // (|x|/y)^(order-1), where the power of x alone is infinite
   CHECK(close(slope(Tensor{1e-30f}, [](const Tensor& x) { return vector_norm(x, 0.5); }), {1.0f},
               tolerance::roundings32));

@@ -146,6 +146,20 @@ TEST_CASE("sums of integers and bool are int64", "[reduce]") {
   CHECK(max(full({3}, 255, {.dtype = DType::uint8})).dtype() == DType::uint8);
 }
 
+TEST_CASE("what is true is counted by words and blocks of them", "[reduce]") {
+  const Tensor all = full({9000}, true, {.dtype = DType::bool8}), some = remainder(arange(9000), 3) == 0;
+  for (const std::int64_t count : {0, 1, 7, 8, 9, 17, 2039, 2040, 2041, 2047, 2048, 2049, 4080, 4088, 8999})
+    for (const std::int64_t first : {0, 1}) {
+      INFO(count << " from " << first);
+      CHECK(sum(narrow(all, 0, first, count)).item<std::int64_t>() == count);
+      CHECK(count_nonzero(narrow(some, 0, first, count)).item<std::int64_t>() == (first == 0 ? count + 2 : count) / 3);
+      CHECK(masked_select(arange(count), narrow(some, 0, first, count)).numel() ==
+            (first == 0 ? count + 2 : count) / 3);
+    }
+  CHECK(same(sum(full({3, 2041}, true, {.dtype = DType::bool8}), 1),
+             {std::int64_t{2041}, std::int64_t{2041}, std::int64_t{2041}}));
+}
+
 TEST_CASE("long float32 sums do not drift", "[reduce]") {
   const std::int64_t count = 3000001;  // a running float32 sum of tenths would be off by percents
   const Tensor tenths = full({count}, 0.1f);

@@ -100,6 +100,10 @@ TEST_CASE("reductions do not depend on the number of threads", "[threads]") {
     return std::vector<Tensor>{sum(flat),    mean(flat),   sum(tall, 0),      sum(tall, 1),   sum(wide, 0),
                                sum(wide, 1), sum(cube, 1), sum(cube, {0, 2}), mean(cube, -1), sum(transpose(cube), 0)};
   });
+  check_independence("norms", [&] {
+    return std::vector<Tensor>{vector_norm(flat), vector_norm(tall, 2, 0), vector_norm(tall, 2, 1),
+                               vector_norm(wide, 2, 1), vector_norm(cube, 2, {0, 2})};
+  });
   check_independence("extremes", [&] {
     return std::vector<Tensor>{max(flat),         min(flat),    max(tall, 0),    min(wide, 1),
                                max(cube, {0, 1}), argmax(flat), argmax(tall, 0), argmax(wide, 1)};

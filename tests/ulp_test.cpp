@@ -307,6 +307,24 @@ TEST_CASE("functions of one operand are within 4 ULP over their whole range", "[
   }
 }
 
+template <int n>
+void measure_power() {
+  const std::string name = "pow " + std::to_string(n);
+  const Unary row{name.c_str(), [](Real x) { return std::pow(x, Real{n}); }, {{-3, 3}, {0, 1e4}}};
+  const UnaryFunction function = [](const Tensor& x) { return pow(x, n); };
+  report(row.name, measure<float>(row, function), measure<double>(row, function), false);
+}
+TEST_CASE("powers with whole exponents are within 4 ULP", "[ulp]") {
+  if (!long_double_is_wider()) return;
+  measure_power<-8>();
+  measure_power<-2>();
+  measure_power<-1>();
+  measure_power<2>();
+  measure_power<3>();
+  measure_power<4>();
+  measure_power<8>();
+}
+
 TEST_CASE("softplus is within 4 ULP for any power of two as its beta", "[ulp]") {
   if (!long_double_is_wider()) return;
   for (const double beta : {0x1p-30, 0.0625, 0.5, 8.0}) {
@@ -357,6 +375,13 @@ TEST_CASE("gradients of float32 in whose rules squares and products would overfl
   check(
       "log2", [](const Tensor& x) { return log2(x); }, [](Real x) { return 1 / (x * std::log(Real{2})); },
       {1e-39, 1e-37}, 1e-10);
+  check(
+      "lgamma", [](const Tensor& x) { return lgamma(x); }, &reference::digamma, {1e-40, 1e-38}, 1e-10);
+  check(
+      "pow", [](const Tensor& x) { return pow(x, 3); }, [](Real x) { return 3 * x * x; }, {-4, 4}, 1);
+  check(
+      "pow", [](const Tensor& x) { return pow(x, -2.5); }, [](Real x) { return Real{-2.5} * std::pow(x, Real{-3.5}); },
+      {1e-13, 1e-11}, 1e-10);
   for (const Interval& range : {Interval{1e-6, 3}, Interval{0, 200}, Interval{-10, 0}, Interval{-300, 0}})
     check(
         "digamma", [](const Tensor& x) { return digamma(x); }, &reference::trigamma, range, 1);

@@ -57,7 +57,7 @@ class NumericsScope {
 ///   matmul  [64, 128] [128, 10] -> [64, 10]  float32 cpu  12.3 us  train.cpp:57
 ///   backward matmul  [64, 10] -> [64, 128] [128, 10]  float32 cpu  20.1 us  train.cpp:57
 ///
-/// Operations that are made of others show as those others; a few (`vector_norm`, `pinv`, `is_close`) stand behind
+/// Operations that are made of others show as those others; a few (`pinv`, `is_close`) stand behind
 /// them as well, with 0.0 us. Replays count without what they call, whose lines end in `in the gradient of ...`. Lines
 /// are written whole, one at a time; once a second thread has reported an operation, they begin with the thread's
 /// number. `out` must live until stop_trace(); a second call changes to another stream.

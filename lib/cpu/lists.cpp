@@ -36,10 +36,8 @@ double powers_of(const T* x, std::int64_t count, double order) {
   if (std::isinf(order))
     return larger(std::fabs(static_cast<double>(k.max(x, count))), std::fabs(static_cast<double>(k.min(x, count))));
   if (order == 1) return sum_of_terms(x, count, [](double value) { return std::fabs(value); });
-  if (order != 2) return sum_of_terms(x, count, [=](double value) { return std::pow(std::fabs(value), order); });
-  double sum = 0, squares = 0;
-  k.spread(x, T(0), count, &sum, &squares);
-  return squares;
+  if (order == 2) return k.sum_of_squares(x, count);
+  return sum_of_terms(x, count, [=](double value) { return std::pow(std::fabs(value), order); });
 }
 
 }  // namespace

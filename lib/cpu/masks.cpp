@@ -3,6 +3,7 @@
 
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/positions.hpp"
+#include "lib/cpu/reducing.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -67,9 +68,7 @@ std::int64_t count_true(const TensorImpl& mask, TensorImpl& before) {
   const bool* values = mask.as<const bool>();
   std::int64_t* counts = before.as<std::int64_t>();
   for_blocks(mask, 1, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    std::uint32_t count = 0;
-    for (std::int64_t i = begin; i < end; ++i) count += values[i];
-    counts[block] = count;
+    counts[block] = trues_among(values + begin, end - begin);
   });
   std::int64_t total = 0;
   for (std::int64_t block = 0; block < before.numel(); ++block) {

@@ -48,29 +48,12 @@ T better_of(Reduction kind, T a, T b) {
   return extreme_of(kind, both, 2);
 }
 
-/// Eight side by side: sums of up to 255 bytes that are 0 or 1, then those of each word.
-std::int64_t count_true(const bool* x, std::int64_t count) {
-  constexpr std::int64_t kSide = 8, kBlock = 255 * kSide;
-  std::int64_t total = 0, i = 0;
-  while (i + kSide <= count) {
-    std::uint64_t bytes = 0;
-    for (const std::int64_t end = std::min(count, i + kBlock); i + kSide <= end; i += kSide) {
-      std::uint64_t word;
-      std::memcpy(&word, x + i, kSide);
-      bytes += word;
-    }
-    const std::uint64_t pairs = (bytes & 0x00ff00ff00ff00ff) + (bytes >> 8 & 0x00ff00ff00ff00ff);
-    total += static_cast<std::int64_t>(pairs * 0x0001000100010001 >> 48);
-  }
-  for (; i < count; ++i) total += x[i];
-  return total;
-}
 template <class T>
 auto sum_of(const T* x, std::int64_t count) {
   if constexpr (std::is_floating_point_v<T>) {
     return simd().of<T>().sum(x, count);
   } else if constexpr (std::is_same_v<T, bool>) {
-    return count_true(x, count);
+    return trues_among(x, count);
   } else {
     std::uint64_t total = 0;  // wraps around, as NumPy's does
     for (std::int64_t i = 0; i < count; ++i) total += static_cast<std::uint64_t>(x[i]);
@@ -94,12 +77,6 @@ auto product_of(const T* x, std::int64_t count) {
 struct SumOfSquares {
   double sum;
 };
-template <class T>
-SumOfSquares squares_of(const T* x, std::int64_t count) {
-  double sum, squares;
-  simd().of<T>().spread(x, T(0), count, &sum, &squares);
-  return {squares};
-}
 
 /// What becomes of a run of elements, or of what became of such runs. Calls use(Type<Part>, Type<Result>, reduce, combine):
 /// reduce(p, count) is the Part of a run, combine(a, b) that of two, and Result what is written in the end.
@@ -150,7 +127,8 @@ void with_reduction(Reduction kind, Use use) {
   if constexpr (std::is_floating_point_v<T>) {
     if (kind == Reduction::norm)
       return use(
-          core::Type<SumOfSquares>(), core::Type<T>(), [](const T* p, std::int64_t n) { return squares_of(p, n); },
+          core::Type<SumOfSquares>(), core::Type<T>(),
+          [](const T* p, std::int64_t n) { return SumOfSquares{simd().of<T>().sum_of_squares(p, n)}; },
           [](SumOfSquares a, SumOfSquares b) { return SumOfSquares{a.sum + b.sum}; });
     if (!products) return with_sum_or_extreme<T>(kind, use);
     use(

@@ -28,6 +28,24 @@ struct Split {
   }
 };
 
+/// Eight side by side: sums of up to 255 bytes that are 0 or 1, then those of each word.
+inline std::int64_t trues_among(const bool* x, std::int64_t count) {
+  constexpr std::int64_t kSide = 8, kBlock = 255 * kSide;
+  std::int64_t total = 0, i = 0;
+  while (i + kSide <= count) {
+    std::uint64_t bytes = 0;
+    for (const std::int64_t end = std::min(count, i + kBlock); i + kSide <= end; i += kSide) {
+      std::uint64_t word;
+      std::memcpy(&word, x + i, kSide);
+      bytes += word;
+    }
+    const std::uint64_t pairs = (bytes & 0x00ff00ff00ff00ff) + (bytes >> 8 & 0x00ff00ff00ff00ff);
+    total += static_cast<std::int64_t>(pairs * 0x0001000100010001 >> 48);
+  }
+  for (; i < count; ++i) total += x[i];
+  return total;
+}
+
 /// The stride of axes that can be walked as one, 0 if they cannot (stretched axes among them). One element gives 1.
 inline std::int64_t joint_stride(const Shape& shape, const std::int64_t* strides) {
   std::int64_t stride = 0, expected = 0;

@@ -185,8 +185,15 @@ void add_norms(AgreementCases& cases) {
                                     vector_norm(y, 0, 2)};
                    },
                    Nearness::summed});
+  cases.push_back({"norms of many vectors",
+                   {"reduce"},
+                   {noise({300, 70}, 34), noise({70'000}, 35)},
+                   [](const Tensors& in) {
+                     return Tensors{vector_norm(in[0], 2, 0), vector_norm(in[0], 2, 1), vector_norm(in[1])};
+                   },
+                   Nearness::summed});
   cases.push_back({"norms of any order",
-                   {"reduce", "binary"},
+                   {"reduce", "parametric"},
                    {x},
                    [](const Tensors& in) {
                      const Tensor& y = in[0];

@@ -122,8 +122,8 @@ Tensor triu(const Tensor& x, std::int64_t offset = 0, Where where = Where::curre
 /// Gradient  g * sign(x) * (|x|/y)^(order-1), and 0 at elements that are 0 and where the norm y is 0 (PyTorch's rule);
 ///           for +-infinity among ties shared evenly; none for order 0
 /// Throws    ShapeError  no elements for an infinite order     Error  order is NaN     IndexError, DTypeError
-/// Powers are not scaled, but those of order 2 are float64: elements beyond the root of what that holds, and for other
-/// orders of what the type holds, give infinity or 0.
+/// Powers are not scaled: |x|^order and their sum must fit float64 for order 2, and for others the type that computes,
+/// float32 for 16-bit types; beyond, the result is infinite or 0.
 Tensor vector_norm(const Tensor& x, double order = 2, Axes axes = {}, ReduceOptions options = {},
                    Where where = Where::current());
 

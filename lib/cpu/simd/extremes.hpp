@@ -106,9 +106,30 @@ void places_of_extremes(const T* rows, std::int64_t row_step, std::int64_t row_c
   }
 }
 
+template <class Op, int Rows, class T>
+CAPSTAN_INLINE void take_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t count) {
+  using L = Lanes<T>;
+  const auto joined = [&](L part, auto load) __attribute__((always_inline)) {
+    for (int row = 0; row < Rows; ++row) part = Op::forward(part, load(rows + row * row_step));
+    return part;
+  };
+  std::int64_t j = 0;
+  for (; j + L::size <= count; j += L::size)
+    joined(
+        L::load(best + j), [j](const T* x) __attribute__((always_inline)) { return L::load(x + j); })
+        .store(best + j);
+  if (j == count) return;
+  const std::int64_t left = count - j;
+  const L last = joined(
+      load_part(best + j, left), [=](const T* x) __attribute__((always_inline)) { return load_part(x + j, left); });
+  store_part(last, best + j, left);
+}
 template <class Op, class T>
 void extreme_rows(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count) {
-  for (std::int64_t row = 0; row < row_count; ++row) binary<Op, T>(best, 1, rows + row * row_step, 1, best, count);
+  constexpr std::int64_t kRows = 4;
+  std::int64_t row = 0;
+  for (; row + kRows <= row_count; row += kRows) take_rows<Op, kRows>(best, rows + row * row_step, row_step, count);
+  for (; row < row_count; ++row) take_rows<Op, 1>(best, rows + row * row_step, row_step, count);
 }
 
 }  // namespace

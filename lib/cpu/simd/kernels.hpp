@@ -281,6 +281,7 @@ template <class T> struct FloatKernels {
                              bool smallest, std::int64_t* places);
   kernels::Factor (*product)(const T* x, std::int64_t count);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
+  double (*sum_of_squares)(const T* x, std::int64_t count);
   // sums of x - shift and of its square, in double: of one row; added to those of each column
   void (*spread)(const T* x, T shift, std::int64_t count, double* first, double* second);
   void (*spread_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts, std::int64_t count,

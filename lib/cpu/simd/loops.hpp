@@ -160,6 +160,29 @@ template <class T> void spread(const T* x, T shift, std::int64_t count, double* 
   *second = squares[0];
 }
 
+// In double, 32 sums side by side.
+template <class T> double sum_of_squares(const T* x, std::int64_t count) {
+  using W = Lanes<double>;
+  constexpr int kSide = 32, kRegisters = kSide / W::size;
+  W parts[kRegisters];
+  for (auto& part : parts) part = W(0);
+  std::int64_t i = 0;
+  for (; i + kSide <= count; i += kSide)
+    for (int r = 0; r < kRegisters; ++r) {
+      const W value = load_wide(x + i + r * W::size);
+      parts[r] = fma(value, value, parts[r]);
+    }
+  double sums[kSide];
+  for (int r = 0; r < kRegisters; ++r) parts[r].store(sums + r * W::size);
+  for (std::int64_t k = 0; i + k < count; ++k) {
+    const auto value = static_cast<double>(x[i + k]);
+    sums[k] += value * value;
+  }
+  for (int width = kSide / 2; width > 0; width /= 2)
+    for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
+  return sums[0];
+}
+
 template <class T>
 void spread_rows(const T* __restrict__ rows, std::int64_t row_step, std::int64_t row_count,
                  const T* __restrict__ shifts, std::int64_t count, double* __restrict__ first,

@@ -22,6 +22,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .places_of_extremes = &places_of_extremes<T>,
       .product = &product<T>,
       .add_rows = &add_rows<T>,
+      .sum_of_squares = &sum_of_squares<T>,
       .spread = &spread<T>,
       .spread_rows = &spread_rows<T>,
       .max_rows = &extreme_rows<kernels::Maximum, T>,
