@@ -1,5 +1,7 @@
 #include <capstan/ops/rearranging.hpp>
 
+#include <algorithm>
+
 #include "autograd/ops.hpp"
 
 namespace capstan {
@@ -50,89 +52,133 @@ Shape padded_shape(const Shape& shape, std::span<const Padding> padding, PadMode
   return Shape(std::span<const std::int64_t>(sizes, padding.size()), where);
 }
 
-/// Where the elements stand in the result.
+/// Where the elements stand in the result, and what fills the places around them.
 struct Inset {
-  Shape shape;
-  std::int64_t before[kMaxRank];
+  PadMode mode;
+  Shape inside, whole;
+  std::int64_t before[kMaxRank] = {};
 };
 
-void constant_replay(Replay& r) {
-  const auto inset = r.attributes<Inset>();
-  Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
-  for (int axis = 0; axis < inset.shape.rank(); ++axis)
-    indices[axis] = range(inset.before[axis], inset.before[axis] + inset.shape[axis]);
-  const std::span<const Index> inside(indices, static_cast<std::size_t>(inset.shape.rank()));
-  r.give(0, r.grad().index(inside, r.where()));
+/// Some places along an axis: first, first + step, ...
+struct Places {
+  int axis;
+  std::int64_t first, step, count;
+};
+/// Those places of a padded tensor: of the axes before whole, of those behind where the elements stand.
+Tensor view_of(const Tensor& padded, const Inset& inset, const Places& places, Where where) {
+  const TensorImpl& impl = *padded.impl();
+  std::int64_t sizes[kMaxRank], strides[kMaxRank], offset = 0;
+  for (int axis = 0; axis < impl.rank(); ++axis) {
+    const bool along = axis == places.axis, behind = axis > places.axis;
+    sizes[axis] = along ? places.count : behind ? inset.inside[axis] : inset.whole[axis];
+    strides[axis] = along ? places.step * impl.strides[axis] : impl.strides[axis];
+    offset += (along ? places.first : behind ? inset.before[axis] : 0) * impl.strides[axis];
+  }
+  const Shape shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(impl.rank())), where);
+  return core::make_view(impl, shape, strides, offset, where);
+}
+Tensor inside_of(const Tensor& padded, const Inset& inset, Where where) {
+  return view_of(padded, inset, {-1, 0, 0, 0}, where);
 }
 
-Tensor with_constant(const Tensor& x, const Shape& shape, std::span<const Padding> padding, Scalar value, Where where) {
-  const TensorImpl& impl = *x.impl();
-  if (impl.dtype == DType::bool8 && value.kind() == Scalar::Kind::integer && value.as_int64() == 0) value = false;
-  core::to_element("pad", value, impl.dtype, where);
-  Tensor out = autograd::result_like(impl, shape, impl.dtype, where);
-  Inset inset{impl.shape, {}};
-  std::int64_t offset = 0;
-  for (int axis = 0; axis < impl.rank(); ++axis) {
-    inset.before[axis] = padding[static_cast<std::size_t>(axis)].before;
-    offset += inset.before[axis] * out.impl()->strides[axis];
+/// Places that take what others have. Those may have taken it, too.
+struct Taking {
+  Places to, from;
+};
+/// Of all axes, in the order in which they take.
+std::vector<Taking> takings(const Inset& inset) {
+  std::vector<Taking> list;
+  for (int axis = 0; axis < inset.inside.rank(); ++axis) {
+    const std::int64_t size = inset.inside[axis], begin = inset.before[axis], end = begin + size;
+    const std::int64_t after = inset.whole[axis] - end;
+    const auto take = [&](std::int64_t to, std::int64_t from, std::int64_t step, std::int64_t count) {
+      if (count > 0) list.push_back({{axis, to, 1, count}, {axis, from, step, count}});
+    };
+    switch (inset.mode) {
+      case PadMode::constant: break;
+      case PadMode::edge:
+        take(0, begin, 0, begin);
+        take(end, end - 1, 0, after);
+        break;
+      case PadMode::reflect:
+        take(0, 2 * begin, -1, begin);
+        take(end, end - 2, -1, after);
+        break;
+      case PadMode::symmetric:
+        take(0, 2 * begin - 1, -1, begin);
+        take(end, end - 1, -1, after);
+        break;
+      case PadMode::wrap:  // as many places as are full, `size` times a whole number
+        for (std::int64_t full = size, count; full < size + after; full += count) {
+          count = std::min(full, size + after - full);
+          take(begin + full, begin, 1, count);
+        }
+        for (std::int64_t first = begin, full = size, count; first > 0; first -= count, full += count) {
+          count = std::min(full, first);
+          take(first - count, first - count + full, 1, count);
+        }
+        break;
+    }
   }
+  return list;
+}
+
+/// Of a gradient: where the elements stand.
+Tensor own_part_of(const Tensor& grad, const Inset& inset, Where where) {
+  std::vector<Index> indices;
+  for (int axis = 0; axis < inset.inside.rank(); ++axis)
+    indices.push_back(range(inset.before[axis], inset.before[axis] + inset.inside[axis]));
+  return grad.index(indices, where);
+}
+
+Tensor extended(const Tensor& x, const Inset& inset, Scalar value, Where where);
+
+/// The gradient for the elements: each adds what has been taken from it.
+Tensor gathered(const Tensor& grad, const Inset& inset, Where where) {
+  if (inset.mode == PadMode::constant) return own_part_of(grad, inset, where);
+  const TensorImpl& impl = *grad.impl();
   const core::Backend& backend = backend_of(impl, where);
-  backend.fill(*out.impl(), value);
-  if (impl.numel() > 0) {
-    const Tensor place = core::make_view(*out.impl(), impl.shape, out.impl()->strides, offset, where);
-    backend.copy(impl, *place.impl());
+  const Tensor sums = autograd::result_like(impl, where);
+  backend.copy(impl, *sums.impl());
+  const std::vector<Taking> list = takings(inset);
+  for (std::size_t i = list.size(); i-- > 0;) {
+    const auto& [to, from] = list[i];
+    Tensor taken = view_of(sums, inset, to, where), own = view_of(sums, inset, from, where);
+    if (from.step == 0) {  // all of them from one place
+      own = view_of(sums, inset, {from.axis, from.first, 1, 1}, where);
+      const Tensor total = autograd::result_like(*own.impl(), own.shape(), own.dtype(), where);
+      backend.reduce(kernels::Reduction::sum, *taken.impl(), 1u << to.axis, *total.impl());
+      taken = total;
+    }
+    const Tensor both = autograd::result_like(*own.impl(), own.shape(), own.dtype(), where);
+    backend.binary(kernels::kBinaryId<kernels::Add>, *own.impl(), *taken.impl(), *both.impl());
+    backend.copy(*both.impl(), *own.impl());
   }
-  if (is_floating(impl.dtype)) autograd::record("pad", where, &constant_replay, {&x}, {&out}, {}, inset);
-  else autograd::note("pad", where, {&x}, {&out});
+  const Tensor inside = inside_of(sums, inset, where);
+  Tensor out = autograd::result_like(impl, inset.inside, impl.dtype, where);
+  backend.copy(*inside.impl(), *out.impl());
+  const auto replay = [](Replay& r) { r.give(0, extended(r.grad(), r.attributes<Inset>(), 0, r.where())); };
+  autograd::record("pad_backward", where, replay, {&grad}, {&out}, {}, inset);
   return out;
 }
 
-/// Positions first, first - 1, ... of an axis.
-Tensor backwards(const Tensor& x, int axis, std::int64_t first, std::int64_t count, Where where) {
-  Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
-  const std::int64_t end = first - count;  // -1 would count from the end
-  indices[axis] = Range{first, end < 0 ? Range::kOpen : end, -1};
-  return x.index(std::span<const Index>(indices, static_cast<std::size_t>(x.rank())), where);
-}
-
-Tensor copies_of(const Tensor& x, int axis, std::int64_t count, Where where) {
-  if (count == 1) return x;
-  std::int64_t counts[kMaxRank] = {1, 1, 1, 1, 1, 1, 1, 1};
-  counts[axis] = count;
-  return tile(x, std::span<const std::int64_t>(counts, static_cast<std::size_t>(x.rank())), where);
-}
-
-/// What stands in front of an axis and behind it, joined with the axis itself.
-Tensor extended(const Tensor& x, int axis, Padding padding, PadMode mode, Where where) {
-  const std::int64_t size = x.size(axis), before = padding.before, after = padding.after;
-  std::vector<Tensor> parts;
-  const auto put = [&](std::int64_t count, auto make) {
-    if (count > 0) parts.push_back(make());
-  };
-  switch (mode) {
-    case PadMode::constant: break;
-    case PadMode::edge:
-      put(before, [&] { return repeat(narrow(x, axis, 0, 1, where), before, axis, where); });
-      parts.push_back(x);
-      put(after, [&] { return repeat(narrow(x, axis, size - 1, 1, where), after, axis, where); });
-      break;
-    case PadMode::reflect:
-      put(before, [&] { return backwards(x, axis, before, before, where); });
-      parts.push_back(x);
-      put(after, [&] { return backwards(x, axis, size - 2, after, where); });
-      break;
-    case PadMode::symmetric:
-      put(before, [&] { return backwards(x, axis, before - 1, before, where); });
-      parts.push_back(x);
-      put(after, [&] { return backwards(x, axis, size - 1, after, where); });
-      break;
-    case PadMode::wrap:
-      put(before % size, [&] { return narrow(x, axis, size - before % size, before % size, where); });
-      parts.push_back(copies_of(x, axis, before / size + 1 + after / size, where));
-      put(after % size, [&] { return narrow(x, axis, 0, after % size, where); });
-      break;
+Tensor extended(const Tensor& x, const Inset& inset, Scalar value, Where where) {
+  const TensorImpl& impl = *x.impl();
+  Tensor out = autograd::result_like(impl, inset.whole, impl.dtype, where);
+  const core::Backend& backend = backend_of(impl, where);
+  if (inset.mode == PadMode::constant) backend.fill(*out.impl(), value);
+  if (impl.numel() > 0) {
+    const Tensor inside = inside_of(out, inset, where);
+    backend.copy(impl, *inside.impl());
+    for (const auto& [to, from] : takings(inset)) {
+      const Tensor target = view_of(out, inset, to, where), source = view_of(out, inset, from, where);
+      backend.copy(*source.impl(), *target.impl());
+    }
   }
-  return concat(parts, axis, where);
+  const auto replay = [](Replay& r) { r.give(0, gathered(r.grad(), r.attributes<Inset>(), r.where())); };
+  if (is_floating(impl.dtype)) autograd::record("pad", where, replay, {&x}, {&out}, {}, inset);
+  else autograd::note("pad", where, {&x}, {&out});
+  return out;
 }
 
 }  // namespace
@@ -140,14 +186,13 @@ Tensor extended(const Tensor& x, int axis, Padding padding, PadMode mode, Where 
 Tensor pad(const Tensor& x, std::span<const Padding> padding, PadMode mode, Scalar value, Where where) {
   const TensorImpl& impl = core::defined("pad", x, where);
   const Shape shape = padded_shape(impl.shape, padding, mode, where);
-  if (mode == PadMode::constant) return with_constant(x, shape, padding, value, where);
-  const autograd::Rollback rollback;
-  Tensor result = x;
-  for (int axis = 0; axis < impl.rank(); ++axis) {
-    const Padding around = padding[static_cast<std::size_t>(axis)];
-    if (around.before > 0 || around.after > 0) result = extended(result, axis, around, mode, where);
+  if (mode == PadMode::constant) {
+    if (impl.dtype == DType::bool8 && value.kind() == Scalar::Kind::integer && value.as_int64() == 0) value = false;
+    core::to_element("pad", value, impl.dtype, where);
   }
-  return result.shares_storage(x) ? result.copy(where) : result;
+  Inset inset{mode, impl.shape, shape};
+  for (int axis = 0; axis < impl.rank(); ++axis) inset.before[axis] = padding[static_cast<std::size_t>(axis)].before;
+  return extended(x, inset, value, where);
 }
 Tensor pad(const Tensor& x, std::initializer_list<Padding> padding, PadMode mode, Scalar value, Where where) {
   return pad(x, std::span<const Padding>(padding.begin(), padding.size()), mode, value, where);

@@ -16,6 +16,7 @@ constexpr std::int64_t kTile = 16;
 constexpr std::int64_t kPassRows = 2 * kTile;  // rows of the result that are written side by side, if there are enough
 constexpr std::int64_t kAhead = 4;             // tiles before their own that lines are fetched, each of another page
 constexpr std::int64_t kLine = 64;             // bytes
+constexpr std::int64_t kShort = 32;            // elements of a row that is not worth a call of its own
 
 /// to[i * to_row + j] = from[j * from_row + i] for a tile: reads and writes whole cache lines.
 template <class Word>
@@ -110,16 +111,24 @@ void copy_words(const Loops<2>& loops, std::int64_t total) {
   auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
   const std::int64_t* step = loops.strides[loops.rank - 1];
   if (loops.rank == 1) {
-    base::parallel_for(total, kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t grain = step[0] == 1 && step[1] == 1 ? kCheapGrain : kCheapGrain / 8;  // a cache line each
+    base::parallel_for(total, grain, [&](std::int64_t begin, std::int64_t end) {
       copy_row(from + begin * step[0], step[0], to + begin * step[1], step[1], end - begin);
     });
     return;
   }
-  const std::int64_t* rows = loops.strides[0];
+  const std::int64_t* rows = loops.strides[loops.rank - 2];  // the steps from one to the next
   const bool repeats = loops.rank == 2 && step[0] == 1 && step[1] == 1 && rows[0] == 0 && rows[1] == inner;
   base::parallel_for(total / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
     if (repeats) return repeat_row(from, inner, to + begin * inner, end - begin);
     Place<2> place(loops, begin);
+    if (step[1] == 1 && inner <= kShort) {
+      for (std::int64_t row = begin, count; row < end; row += count, place.next(count)) {
+        count = std::min(place.left(), end - row);
+        copy_tile(from + place.offset[0], {rows[0], step[0]}, to + place.offset[1], rows[1], count, inner);
+      }
+      return;
+    }
     for (std::int64_t row = begin; row < end; ++row, place.next())
       copy_row(from + place.offset[0], step[0], to + place.offset[1], step[1], inner);
   });

@@ -19,6 +19,7 @@ namespace {
 using core::Cumulation;
 
 constexpr int kSide = 4;                 // rows side by side
+constexpr std::int64_t kShortRow = 16;   // elements of a row that is run by itself
 constexpr std::int64_t kColumns = 256;   // totals that advance at once
 constexpr std::int64_t kFewRows = 16;    // fewer rows than this are cut
 constexpr std::int64_t kPart = 1 << 15;  // into parts of this length
@@ -93,6 +94,8 @@ void advance(R& running, const T* x, T* y) {
   }
 }
 
+// Inner loops have all that they use in variables of their own: what a lambda refers to might change with each store.
+
 template <class T>
 struct Strip {
   const T* x;
@@ -104,7 +107,7 @@ template <bool kExclusive, class R, class T>
 void run_side_by_side(R* running, const Strip<T>* strips, std::int64_t count, std::int64_t step) {
   static_assert(kSide == 4);
   R a = running[0], b = running[1], c = running[2], d = running[3];
-  const Strip<T>&sa = strips[0], &sb = strips[1], &sc = strips[2], &sd = strips[3];
+  const Strip<T> sa = strips[0], sb = strips[1], sc = strips[2], sd = strips[3];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = i * step;
     advance<kExclusive>(a, sa.x + at, sa.y + at);
@@ -161,10 +164,24 @@ void find_starts(R* starts, std::int64_t rows, std::int64_t parts, std::int64_t 
   }
 }
 
+/// Rows that end before it would pay to take several side by side.
+template <bool kExclusive, class R, class T>
+void run_short_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, std::int64_t step) {
+  for (std::int64_t row = 0; row < rows; ++row, x += count, y += count) {
+    R running = R::none();
+    for (std::int64_t i = 0, at = step < 0 ? count - 1 : 0; i < count; ++i, at += step)
+      advance<kExclusive>(running, x + at, y + at);
+  }
+}
+
 template <bool kExclusive, class R, class T>
 void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reverse) {
   const std::int64_t parts = rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
   const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts, step = reverse ? -1 : 1;
+  if (count <= kShortRow)
+    return base::parallel_for(rows, kExpensiveGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
+      run_short_rows<kExclusive, R>(x + begin * count, y + begin * count, end - begin, count, step);
+    });
   const std::int64_t grain = (kExpensiveGrain / length / kSide + 1) * kSide;
   const auto strip = [=](std::int64_t item) {
     const std::int64_t begin = item % parts * length;
@@ -194,13 +211,14 @@ void walk_columns(const Around& around, bool reverse, State nothing, Body body) 
   const std::int64_t blocks = (around.inner + kColumns - 1) / kColumns;
   const std::int64_t work = around.count * std::min(around.inner, kColumns);
   base::parallel_for(around.outer * blocks, kExpensiveGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+    const Body own = body;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t column = item % blocks * kColumns, width = std::min(kColumns, around.inner - column);
       State states[kColumns];
       std::fill(states, states + width, nothing);
       for (std::int64_t k = 0; k < around.count; ++k) {
         const std::int64_t row = reverse ? around.count - 1 - k : k;
-        body(states, (item / blocks * around.count + row) * around.inner + column, width, k, row);
+        own(states, (item / blocks * around.count + row) * around.inner + column, width, k, row);
       }
     }
   });
@@ -214,6 +232,44 @@ void run_columns(const T* x, T* y, const Around& around, bool reverse) {
     for (std::int64_t j = 0; j < width; ++j) advance<kExclusive>(running[j], from + j, to + j);
   };
   walk_columns(around, reverse, R::none(), body);
+}
+
+/// `walk_lines` for those of the last axis, kSide of them side by side.
+template <class State, class Advance>
+void walk_rows(std::int64_t line, std::int64_t end, std::int64_t count, bool reverse, State nothing, Advance advance) {
+  static_assert(kSide == 4);
+  for (; line + kSide <= end; line += kSide) {
+    State a = nothing, b = nothing, c = nothing, d = nothing;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t row = reverse ? count - 1 - k : k, at = line * count + row;
+      advance(a, at, k, row);
+      advance(b, at + count, k, row);
+      advance(c, at + 2 * count, k, row);
+      advance(d, at + 3 * count, k, row);
+    }
+  }
+  for (; line < end; ++line) {
+    State own = nothing;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t row = reverse ? count - 1 - k : k;
+      advance(own, line * count + row, k, row);
+    }
+  }
+}
+
+/// Calls `advance(state, at, k, row)` for each element in the order of its line's walk: it is the k-th of its line, has
+/// the index `row` there and stands at `at`. Lines have states, at first `nothing`.
+template <class State, class Advance>
+void walk_lines(const Around& around, bool reverse, State nothing, Advance advance) {
+  if (around.inner > 1)
+    return walk_columns(around, reverse, nothing,
+                        [=](State* states, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t row) {
+                          for (std::int64_t j = 0; j < width; ++j) advance(states[j], first + j, k, row);
+                        });
+  const std::int64_t grain = (kExpensiveGrain / around.count / kSide + 1) * kSide;
+  base::parallel_for(around.outer, grain, [&](std::int64_t begin, std::int64_t end) {
+    walk_rows(begin, end, around.count, reverse, nothing, advance);
+  });
 }
 
 template <class R, class T>
@@ -259,8 +315,13 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
         run_along<NearProduct, T>(from, axis, exclusive, reverse, out);
         if (const Around around(x.shape, axis);
             may_have_left_range<T>(around, reverse, out)) {  // rare: one way for all
-          if (exclusive) run_columns<true, FarProduct>(from.as<T>(), out.as<T>(), around, reverse);
-          else run_columns<false, FarProduct>(from.as<T>(), out.as<T>(), around, reverse);
+          const T* x_at = from.as<T>();
+          T* y_at = out.as<T>();
+          walk_lines(around, reverse, FarProduct::none(),
+                     [=](FarProduct& running, std::int64_t at, std::int64_t, std::int64_t) {
+                       if (exclusive) advance<true>(running, x_at + at, y_at + at);
+                       else advance<false>(running, x_at + at, y_at + at);
+                     });
         }
         return;
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
@@ -280,16 +341,14 @@ void cumulative_extreme(bool largest, const TensorImpl& x, int axis, TensorImpl&
     const Word* from = dense.impl()->as<Word>();
     Word* to = values.as<Word>();
     std::int64_t* places = indices.as<std::int64_t>();
-    const auto body = [=](Best* best, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t row) {
-      for (std::int64_t j = 0; j < width; ++j) {
-        const Word bits = from[first + j], key = Order::encode(bits);
-        const Word rank = largest || Order::is_nan(bits) ? key : static_cast<Word>(~key);  // NaN wins either way
-        if (k == 0 || rank >= best[j].key) best[j] = {rank, bits, row};
-        to[first + j] = best[j].bits;
-        places[first + j] = best[j].row;
-      }
+    const auto better = [=](Best& best, std::int64_t at, std::int64_t k, std::int64_t row) {
+      const Word bits = from[at], key = Order::encode(bits);
+      const Word rank = largest || Order::is_nan(bits) ? key : static_cast<Word>(~key);  // NaN wins either way
+      if (k == 0 || rank >= best.key) best = {rank, bits, row};
+      to[at] = best.bits;
+      places[at] = best.row;
     };
-    walk_columns(Around(x.shape, axis), false, Best{}, body);
+    walk_lines(Around(x.shape, axis), false, Best{}, better);
   });
 }
 
@@ -299,14 +358,12 @@ void recur(const TensorImpl& b, const TensorImpl& a, int axis, bool reverse, Ten
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     const T *plus = added.impl()->as<T>(), *times = factors.impl()->as<T>();
     T* to = out.as<T>();
-    const auto body = [=](double* y, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t) {
-      for (std::int64_t j = 0; j < width; ++j) {
-        const double before = k == 0 ? 0.0 : static_cast<double>(times[first + j]) * y[j];
-        y[j] = static_cast<double>(plus[first + j]) + before;
-        to[first + j] = static_cast<T>(y[j]);
-      }
+    const auto next = [=](double& y, std::int64_t at, std::int64_t k, std::int64_t) {
+      const double before = k == 0 ? 0.0 : static_cast<double>(times[at]) * y;
+      y = static_cast<double>(plus[at]) + before;
+      to[at] = static_cast<T>(y);
     };
-    walk_columns(Around(out.shape, axis), reverse, 0.0, body);
+    walk_lines(Around(out.shape, axis), reverse, 0.0, next);
   });
 }
 

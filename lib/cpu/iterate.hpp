@@ -1,5 +1,6 @@
 #pragma once
 // Walking several strided operands together, in the row-major order of a contiguous result.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -29,9 +30,10 @@ struct Loops {
     element[n] = size_of(x.dtype);
   }
 
-  Loops(const Shape& shape, const TensorImpl* const (&operands)[N]) {
+  /// Over all axes of `shape` but the last `inside`.
+  Loops(const Shape& shape, const TensorImpl* const (&operands)[N], int inside = 0) {
     for (int n = 0; n < N; ++n) set(n, *operands[n]);
-    for (int axis = 0; axis < shape.rank(); ++axis) {
+    for (int axis = 0; axis < shape.rank() - inside; ++axis) {
       if (shape[axis] == 1) continue;
       std::int64_t step[N];
       for (int n = 0; n < N; ++n) {
@@ -49,7 +51,7 @@ struct Loops {
     }
     if (rank == 0) {
       rank = 1;
-      sizes[0] = shape.numel();
+      sizes[0] = 1;
       for (int n = 0; n < N; ++n) strides[0][n] = 1;
     }
   }
@@ -61,6 +63,13 @@ struct Loops {
     return true;
   }
   std::int64_t inner() const { return sizes[rank - 1]; }
+  /// The elements of operand `n` stand one behind the other as those of a contiguous result do.
+  bool in_order(int n) const {
+    std::int64_t step = 1;
+    for (int axis = rank - 1; axis >= 0; step *= sizes[axis], --axis)
+      if (strides[axis][n] != step) return false;
+    return true;
+  }
 
  private:
   bool joins(const std::int64_t* step, std::int64_t size) const {
@@ -84,33 +93,122 @@ struct Place {
       for (int n = 0; n < N; ++n) offset[n] += index[axis] * l.strides[axis][n];
     }
   }
-  void next() {
-    for (int axis = loops.rank - 2; axis >= 0; --axis) {
-      for (int n = 0; n < N; ++n) offset[n] += loops.strides[axis][n];
-      if (++index[axis] < loops.sizes[axis]) return;
+  /// Rows up to the end of the last of the outer loops.
+  std::int64_t left() const { return loops.rank < 2 ? 1 : loops.sizes[loops.rank - 2] - index[loops.rank - 2]; }
+  /// Goes on by so many rows, at most `left()`.
+  void next(std::int64_t rows = 1) {
+    for (int axis = loops.rank - 2; axis >= 0; --axis, rows = 1) {
+      for (int n = 0; n < N; ++n) offset[n] += rows * loops.strides[axis][n];
+      index[axis] += rows;
+      if (index[axis] < loops.sizes[axis]) return;
       for (int n = 0; n < N; ++n) offset[n] -= loops.sizes[axis] * loops.strides[axis][n];
       index[axis] = 0;
     }
   }
 };
 
-template <class Word>
-void gather_words(const std::byte* from, std::int64_t stride, std::byte* to, std::int64_t count) {
-  const auto* source = reinterpret_cast<const Word*>(from);
-  auto* target = reinterpret_cast<Word*>(to);
-  if (stride == 1)
-    for (std::int64_t i = 0; i < count; ++i) target[i] = source[i];
-  else if (stride == 0)
-    for (std::int64_t i = 0; i < count; ++i) target[i] = *source;
-  else
-    for (std::int64_t i = 0; i < count; ++i) target[i] = source[i * stride];
+/// Where the elements of a tile stand: one row, and one place in it, from the next.
+struct TileSteps {
+  std::int64_t row, column;
+};
+
+/// Each row of `to` full of one value, in chunks of whole registers that reach into the rows behind their own.
+template <std::int64_t kChunk, class Word>
+void spread_rows(const Word* from, std::int64_t row_step, Word* to, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t reach = (columns + kChunk - 1) / kChunk * kChunk;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    Word* const row = to + i * columns;
+    Word chunk[kChunk];
+    for (std::int64_t k = 0; k < kChunk; ++k) chunk[k] = from[i * row_step];
+    if (i * columns + reach <= rows * columns)
+      for (std::int64_t j = 0; j < columns; j += kChunk) std::memcpy(row + j, chunk, sizeof chunk);
+    else
+      for (std::int64_t j = 0; j < columns; ++j) row[j] = chunk[0];
+  }
 }
-inline void gather_elements(std::int64_t element, const std::byte* from, std::int64_t stride, std::byte* to,
-                            std::int64_t count) {
-  if (element == 4) gather_words<std::uint32_t>(from, stride, to, count);
-  else if (element == 8) gather_words<std::uint64_t>(from, stride, to, count);
-  else if (element == 2) gather_words<std::uint16_t>(from, stride, to, count);
-  else gather_words<std::uint8_t>(from, stride, to, count);
+/// Copies a tile to rows that are `to_row` apart, and whose elements are neighbours.
+template <class Word>
+void copy_tile(const Word* from, TileSteps steps, Word* to, std::int64_t to_row, std::int64_t rows,
+               std::int64_t columns) {
+  constexpr std::int64_t kChunk = 16 / sizeof(Word), kLong = 4 * kChunk;  // a register, and what is worth a call
+  if (steps.column == 0 && to_row == columns) {
+    if (columns <= kChunk) spread_rows<kChunk>(from, steps.row, to, rows, columns);
+    else spread_rows<2 * kChunk>(from, steps.row, to, rows, columns);
+  } else if (steps.column == 1 && columns >= kLong) {
+    for (std::int64_t i = 0; i < rows; ++i)
+      std::memcpy(to + i * to_row, from + i * steps.row, sizeof(Word) * static_cast<std::size_t>(columns));
+  } else if (steps.column == 1 && columns >= kChunk) {
+    for (std::int64_t i = 0; i < rows; ++i, from += steps.row, to += to_row) {
+      for (std::int64_t j = 0; j < columns - kChunk; j += kChunk) std::memcpy(to + j, from + j, kChunk * sizeof(Word));
+      std::memcpy(to + columns - kChunk, from + columns - kChunk, kChunk * sizeof(Word));
+    }
+  } else {
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[i * steps.row + j * steps.column];
+  }
+}
+inline void gather_tile(std::int64_t element, const std::byte* from, TileSteps steps, std::byte* to, std::int64_t rows,
+                        std::int64_t columns) {
+  const auto gather = [&]<class Word>(Word) {
+    copy_tile(reinterpret_cast<const Word*>(from), steps, reinterpret_cast<Word*>(to), columns, rows, columns);
+  };
+  if (element == 4) gather(std::uint32_t{});
+  else if (element == 8) gather(std::uint64_t{});
+  else if (element == 2) gather(std::uint16_t{});
+  else gather(std::uint8_t{});
+}
+
+/// `for_runs` for loops whose innermost one is short or strided: in blocks, for which operands are gathered into buffers.
+template <int N, class Run>
+void gather_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run run) {
+  constexpr std::int64_t kBlock = 512;
+  struct Tile {
+    const std::byte* from;
+    std::int64_t rows, columns;
+    bool operator==(const Tile&) const = default;
+  };
+  const std::int64_t inner = loops.inner();
+  base::parallel_for(total, grain, [&](std::int64_t begin, std::int64_t end) {
+    alignas(64) std::byte buffer[N][kBlock * 8];
+    std::int64_t ones[N];
+    const std::byte* data[N];
+    Tile held[N] = {};  // what fills the buffers, where a single tile does
+    bool in_order[N];
+    for (int n = 0; n < N; ++n) ones[n] = 1, data[n] = buffer[n], in_order[n] = loops.in_order(n);
+    Place<N> place(loops, begin / inner);
+    std::int64_t column = begin % inner;
+    for (std::int64_t at = begin; at < end;) {
+      std::int64_t block = std::min(kBlock, end - at);
+      if (inner <= kBlock && at + block < end) block -= (column + block) % inner;  // the next begins with a row
+      for (std::int64_t done = 0; done < block;) {
+        const bool whole = column == 0 && inner <= block - done;
+        const std::int64_t rows = whole ? std::min((block - done) / inner, place.left()) : 1;
+        const std::int64_t columns = whole ? inner : std::min(inner - column, block - done);
+        for (int n = 0; n < N; ++n) {
+          const TileSteps steps{loops.rank < 2 ? 0 : loops.strides[loops.rank - 2][n],
+                                loops.strides[loops.rank - 1][n]};
+          const std::int64_t size = loops.element[n];
+          const std::byte* const from = loops.data[n] + (place.offset[n] + column * steps.column) * size;
+          if (in_order[n]) {
+            if (done == 0) data[n] = from;
+            continue;
+          }
+          const Tile tile{from, rows, columns};
+          if (done == 0 && tile == held[n]) continue;
+          held[n] = rows * columns == block ? tile : Tile{};
+          gather_tile(size, from, steps, buffer[n] + done * size, rows, columns);
+        }
+        done += rows * columns;
+        column += columns;
+        if (column == inner) {
+          column = 0;
+          place.next(rows);
+        }
+      }
+      run(at, block, data, ones);
+      at += block;
+    }
+  });
 }
 
 /// Calls `run(begin, count, data, step)` for runs of the contiguous result: operand n of the run starts at data[n] and
@@ -139,34 +237,7 @@ void for_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run
     });
     return;
   }
-  constexpr std::int64_t kBlock = 512;
-  base::parallel_for(total, grain, [&](std::int64_t begin, std::int64_t end) {
-    alignas(64) std::byte buffer[N][kBlock * 8];
-    std::int64_t ones[N];
-    const std::byte* data[N];
-    for (int n = 0; n < N; ++n) ones[n] = 1, data[n] = buffer[n];
-    Place<N> place(loops, begin / inner);
-    std::int64_t column = begin % inner;
-    for (std::int64_t at = begin; at < end;) {
-      const std::int64_t block = end - at < kBlock ? end - at : kBlock;
-      for (std::int64_t done = 0; done < block;) {
-        const std::int64_t take = inner - column < block - done ? inner - column : block - done;
-        for (int n = 0; n < N; ++n) {
-          const std::int64_t stride = loops.strides[loops.rank - 1][n], size = loops.element[n];
-          gather_elements(size, loops.data[n] + (place.offset[n] + column * stride) * size, stride,
-                          buffer[n] + done * size, take);
-        }
-        done += take;
-        column += take;
-        if (column == inner) {
-          column = 0;
-          place.next();
-        }
-      }
-      run(at, block, data, ones);
-      at += block;
-    }
-  });
+  gather_runs(loops, total, grain, run);
 }
 
 }  // namespace capstan::on_cpu

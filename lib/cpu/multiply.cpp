@@ -226,7 +226,7 @@ void multiply_packed(const Product<T>& whole, std::int64_t terms, T* packed) {
 template <class T>
 std::int64_t dotted_columns(const Matrix<const T>& b, std::int64_t n, std::int64_t k) {
   const std::int64_t lanes = simd().of<T>().lanes, left = n % lanes;
-  return b.row == 1 && 4 * left <= lanes && k >= 8 * lanes ? left : 0;
+  return b.row == 1 && 4 * left <= lanes && k >= (left == n ? n : 8) * lanes ? left : 0;
 }
 
 template <class T>

@@ -65,6 +65,7 @@ struct Cut {
   /// Calls use(part, begin, end) for all parts.
   template <class Use>
   void run(Use use) const {
+    if (parts == 1) return use(0, 0, units * unit);
     base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = first; i < last; ++i) use(i, begin(i), begin(i + 1));
     });

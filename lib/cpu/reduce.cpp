@@ -158,12 +158,14 @@ void rows_to(Reduction kind, const TensorImpl& x, const Split& split, TensorImpl
   const T* from = x.as<T>();
   const std::int64_t step = joint_stride(split.kept, split.kept_strides);
   if constexpr (std::is_floating_point_v<T>) {
-    if (is_sum_or_extreme(kind) && step != 0 && count <= kRowPiece) {
+    if (step != 0 && count <= kRowPiece) {
       const auto& k = simd().of<T>();
       base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
         const T* const first = from + begin * step;
         T* const to = out.as<T>() + begin;
         if (kind == Reduction::sum) k.sum_rows(first, step, end - begin, count, to);
+        else if (kind == Reduction::norm) k.norms_of_rows(first, step, end - begin, count, to);
+        else if (kind == Reduction::prod) k.products_of_rows(first, step, end - begin, count, to);
         else k.extremes_of_rows(first, step, end - begin, count, kind == Reduction::min, to);
       });
       return;
@@ -245,10 +247,8 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
   }
   if (kind == Reduction::norm) {
     const auto add = [&](double* squares, const T* from, std::int64_t rows, std::int64_t columns) {
-      const T centers[kSquared.columns] = {};
-      double sums[kSquared.columns] = {};
       std::fill_n(squares, columns, 0.0);
-      k.spread_rows(from, row_step, rows, centers, columns, sums, squares);
+      k.add_squares(squares, from, row_step, rows, columns);
     };
     const auto plus = [](double a, double b) { return a + b; };
     const auto store_root = [&](std::int64_t i, double squares) { store(i, std::sqrt(squares)); };

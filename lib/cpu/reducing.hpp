@@ -93,10 +93,11 @@ void reduce_rows(std::int64_t rows, std::int64_t count, Row row, Reduce reduce, 
   }
 }
 
-/// The most rows and columns that are reduced in one go.
+/// The most rows and columns that are reduced in one go; no more columns than kMostColumns.
 struct ColumnPiece {
   std::int64_t rows, columns;
 };
+inline constexpr std::int64_t kMostColumns = 1024;
 
 /// Reduces columns of x, whose kept axes end in one of unit stride, and whose reduced ones walk as one of `row_step`.
 /// piece(parts, from, rows, columns) writes the Part of each column of a piece.
@@ -107,18 +108,23 @@ void reduce_columns(const TensorImpl& x, const Split& split, std::int64_t row_st
   const std::int64_t outer = split.kept.numel() / columns;
   const std::int64_t column_pieces = (columns + most.columns - 1) / most.columns;
   const std::int64_t row_pieces = (rows + most.rows - 1) / most.rows;
-  core::Scratch<Part> parts(outer * row_pieces * columns, core::calling_place());
   const std::int64_t work = std::min(most.columns, columns) * std::min(most.rows, rows);
-  base::parallel_for(outer * row_pieces * column_pieces, kCheapGrain / work + 1,
-                     [&](std::int64_t begin, std::int64_t end) {
-                       for (std::int64_t item = begin; item < end; ++item) {
-                         const std::int64_t column = item % column_pieces * most.columns, part = item / column_pieces;
-                         const std::int64_t row = part % row_pieces * most.rows;
-                         const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
-                         piece(parts.data() + part * columns + column, x.as<T>() + offset + row * row_step + column,
-                               std::min(rows - row, most.rows), std::min(columns - column, most.columns));
-                       }
-                     });
+  core::Scratch<Part> parts(row_pieces == 1 ? 0 : outer * row_pieces * columns, core::calling_place());
+  base::parallel_for(
+      outer * row_pieces * column_pieces, kCheapGrain / work + 1, [&](std::int64_t begin, std::int64_t end) {
+        Part own[kMostColumns];
+        for (std::int64_t item = begin; item < end; ++item) {
+          const std::int64_t column = item % column_pieces * most.columns, part = item / column_pieces;
+          const std::int64_t width = std::min(columns - column, most.columns);
+          const std::int64_t row = part % row_pieces * most.rows;
+          const std::int64_t offset = kept_offset(split, split.kept.rank() - 1, part / row_pieces);
+          Part* const to = row_pieces == 1 ? own : parts.data() + part * columns + column;
+          piece(to, x.as<T>() + offset + row * row_step + column, std::min(rows - row, most.rows), width);
+          if (row_pieces == 1)
+            for (std::int64_t i = 0; i < width; ++i) store(part * columns + column + i, own[i]);
+        }
+      });
+  if (row_pieces == 1) return;
   constexpr std::int64_t kAtOnce = 64;  // columns whose parts are combined side by side
   const std::int64_t blocks = (columns + kAtOnce - 1) / kAtOnce;
   base::parallel_for(outer * blocks, kCheapGrain / (kAtOnce * (row_pieces + 1)) + 1,

@@ -39,9 +39,13 @@ std::int64_t label_at(const TensorImpl& labels, std::int64_t i) {
 }  // namespace
 
 void softmax(bool log, const TensorImpl& x, TensorImpl& out) {
-  for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
-    (log ? k.log_softmax : k.softmax)(row, out.as<T>() + i * columns, columns);
-  });
+  for_pieces_of_rows(
+      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
+        const T* const from = x.as<T>();
+        T* const to = out.as<T>();
+        if (log) return k.log_softmax(from + begin * columns, to + begin * columns, end - begin, columns);
+        for (std::int64_t i = begin; i < end; ++i) k.softmax(from + i * columns, to + i * columns, columns);
+      });
 }
 
 void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out) {
@@ -52,9 +56,10 @@ void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, Ten
 }
 
 void logsumexp(const TensorImpl& x, TensorImpl& out) {
-  for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
-    out.as<T>()[i] = k.logsumexp(row, columns);
-  });
+  for_pieces_of_rows(
+      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
+        k.logsumexp(x.as<T>() + begin * columns, out.as<T>() + begin, end - begin, columns);
+      });
 }
 
 // The logarithm of the sum is never added to the largest logit: beside a large one it would lose its digits.

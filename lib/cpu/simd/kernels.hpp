@@ -33,6 +33,22 @@ template <class T> struct SmallGemm {
   bool far = false;         // c is not in the second-level cache
 };
 
+/// Elements of both operands of a product that is made side by side with others.
+inline constexpr std::int64_t kTinyProduct = 128;
+
+/// Products c[l] (+)= a[l] * b[l], as many as a register has lanes, or fewer; those of c stand one behind the other.
+/// (m + n) * k is at most kTinyProduct.
+template <class T> struct TinyProducts {
+  const T *a, *b;
+  const std::int64_t *a_at, *b_at;  // where those of each lane begin
+  std::int64_t a_row, a_column, b_row, b_column;
+  T* c;
+  std::int64_t count;
+  std::int64_t m, n, k;
+  bool accumulate;
+  const T* bias;  // as of SmallGemm
+};
+
 /// The only value of a line that may be other than zero, its place, and the line.
 template <class T> struct SingleTerm {
   std::int64_t place;
@@ -280,8 +296,12 @@ template <class T> struct FloatKernels {
   void (*places_of_extremes)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
                              bool smallest, std::int64_t* places);
   kernels::Factor (*product)(const T* x, std::int64_t count);
+  void (*products_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count,
+                           T* products);
   void (*add_rows)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   double (*sum_of_squares)(const T* x, std::int64_t count);
+  void (*add_squares)(double* sums, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
+  void (*norms_of_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* norms);
   // sums of x - shift and of its square, in double: of one row; added to those of each column
   void (*spread)(const T* x, T shift, std::int64_t count, double* first, double* second);
   void (*spread_rows)(const T* rows, std::int64_t row_step, std::int64_t row_count, const T* shifts, std::int64_t count,
@@ -290,9 +310,10 @@ template <class T> struct FloatKernels {
   void (*min_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   // the sum of exp(x - shift); the shift is the largest, or 0 if that is not finite
   double (*shifted_sum_of_exp)(const T* x, T* shift, std::int64_t count);
-  T (*logsumexp)(const T* x, std::int64_t count);
+  // of rows one behind the other
+  void (*logsumexp)(const T* x, T* y, std::int64_t row_count, std::int64_t count);
   void (*softmax)(const T* x, T* y, std::int64_t count);
-  void (*log_softmax)(const T* x, T* y, std::int64_t count);
+  void (*log_softmax)(const T* x, T* y, std::int64_t row_count, std::int64_t count);
   void (*softmax_backward)(const T* grad, const T* y, T* out, std::int64_t count);
   void (*log_softmax_backward)(const T* grad, const T* y, T* out, std::int64_t count);
   // out = scale * exp(x - shift)
@@ -306,6 +327,7 @@ template <class T> struct FloatKernels {
   void (*small_gemm)(const SmallGemm<T>& g);
   // the same for few columns; those of the right operand are rows of b, and rows of a are contiguous
   void (*dot_columns)(const SmallGemm<T>& g);
+  void (*tiny_products)(const TinyProducts<T>& p);
   // Whether at most one value of each line, [count, width] and `step` apart, is other than zero; then their terms, if
   // `terms` is not null
   bool (*single_terms)(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width, SingleTerm<T>* terms);

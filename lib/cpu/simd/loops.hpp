@@ -65,8 +65,21 @@ CAPSTAN_INLINE void sum_some_rows(const T* rows, std::int64_t row_step, std::int
   for (int r = 0; r < Rows; ++r) sums[r] = static_cast<T>(totals[r]);
 }
 
+/// Rows of Count values, in the order in which registers add them.
+template <int Count, class T>
+void sum_tiny_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, T* sums) {
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step) {
+    T parts[2] = {T(0), T(0)};
+    for (int i = 0; i < Count; ++i) parts[i % 2] += rows[i];
+    sums[row] = parts[0] + parts[1];
+  }
+}
+
 template <class T>
 void sum_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* sums) {
+  if (count == 2) return sum_tiny_rows<2>(rows, row_step, row_count, sums);
+  if (count == 3) return sum_tiny_rows<3>(rows, row_step, row_count, sums);
+  if (count == 4) return sum_tiny_rows<4>(rows, row_step, row_count, sums);
   std::int64_t row = 0;
   if (count <= short_row) {
     for (; row + 4 <= row_count; row += 4) sum_some_rows<4>(rows + row * row_step, row_step, count, sums + row);
@@ -160,10 +173,18 @@ template <class T> void spread(const T* x, T shift, std::int64_t count, double* 
   *second = squares[0];
 }
 
-// In double, 32 sums side by side.
+// In double, 32 sums side by side; of short rows two.
 template <class T> double sum_of_squares(const T* x, std::int64_t count) {
   using W = Lanes<double>;
   constexpr int kSide = 32, kRegisters = kSide / W::size;
+  if (count < kSide) {
+    double pair[2] = {0, 0};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto value = static_cast<double>(x[i]);
+      pair[i % 2] += value * value;
+    }
+    return pair[0] + pair[1];
+  }
   W parts[kRegisters];
   for (auto& part : parts) part = W(0);
   std::int64_t i = 0;
@@ -181,6 +202,19 @@ template <class T> double sum_of_squares(const T* x, std::int64_t count) {
   for (int width = kSide / 2; width > 0; width /= 2)
     for (int k = 0; k < width; ++k) sums[k] += sums[k + width];
   return sums[0];
+}
+
+template <class T>
+void add_squares(double* __restrict__ sums, const T* __restrict__ rows, std::int64_t row_step, std::int64_t row_count,
+                 std::int64_t count) {
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
+    for (std::int64_t j = 0; j < count; ++j) sums[j] += static_cast<double>(rows[j]) * static_cast<double>(rows[j]);
+}
+
+template <class T>
+void norms_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* norms) {
+  for (std::int64_t row = 0; row < row_count; ++row)
+    norms[row] = static_cast<T>(kernels::sqrt(sum_of_squares(rows + row * row_step, count)));
 }
 
 template <class T>
@@ -271,6 +305,26 @@ template <class T> kernels::Factor product(const T* x, std::int64_t count) {
   return total;
 }
 
+/// `kDeep` floats at a time change a product by so little that none leaves the range of double.
+template <class T>
+void products_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* products) {
+  constexpr std::int64_t kDeep = 6, kShort = 4 * kDeep;
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step) {
+    if (sizeof(T) == 8 || count > kShort) {
+      products[row] = static_cast<T>(kernels::value_of(product(rows, count)));
+      continue;
+    }
+    kernels::Factor total{1, 0};
+    for (std::int64_t i = 0; i < count; i += kDeep) {
+      double part = 1;
+      for (std::int64_t k = i; k < count && k < i + kDeep; ++k) part *= static_cast<double>(rows[k]);
+      total = i == 0 ? kernels::Factor{part, 0}
+                     : kernels::scaled_factor(total.part, total.exponent) * kernels::Factor{part, 0};
+    }
+    products[row] = static_cast<T>(kernels::value_of(total));
+  }
+}
+
 struct AsItIs {
   template <class X> CAPSTAN_INLINE X operator()(X x) const { return x; }
 };
@@ -352,12 +406,6 @@ template <class T> double shifted_sum_of_exp(const T* x, T* shift, std::int64_t 
   return sum_of_exp<T>(x, *shift, nullptr, count);
 }
 
-template <class T> T logsumexp(const T* x, std::int64_t count) {
-  T shift;
-  const double total = shifted_sum_of_exp(x, &shift, count);
-  return static_cast<T>(kernels::log(total) + static_cast<double>(shift));
-}
-
 /// A row that stays in registers. A NaN makes the sum NaN, and with it every result.
 template <int Registers, class T> CAPSTAN_INLINE void softmax_short(const T* x, T* y, std::int64_t count) {
   using L = Lanes<T>;
@@ -381,16 +429,41 @@ template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
 }
 
-template <class T> void log_softmax(const T* x, T* y, std::int64_t count) {
+/// Calls use(row, shift, log) for each row: the logarithm of the sum of exp(x - shift). The logarithms of as many rows as
+/// stay in the first-level cache are taken side by side.
+template <class T, class Use>
+CAPSTAN_INLINE void with_logs_of_sums(const T* x, std::int64_t row_count, std::int64_t count, Use use) {
+  constexpr std::int64_t kMost = 64, kValues = 4096;
+  const std::int64_t together = count * kMost <= kValues ? kMost : count < kValues ? kValues / count : 1;
+  T shifts[kMost];
+  double sums[kMost];
+  for (std::int64_t first = 0; first < row_count; first += together) {
+    const std::int64_t rows = row_count - first < together ? row_count - first : together;
+    for (std::int64_t r = 0; r < rows; ++r) sums[r] = shifted_sum_of_exp(x + (first + r) * count, shifts + r, count);
+    unary<kernels::Log, double>(sums, sums, rows);
+    for (std::int64_t r = 0; r < rows; ++r) use(first + r, shifts[r], sums[r]);
+  }
+}
+
+template <class T> void logsumexp(const T* x, T* y, std::int64_t row_count, std::int64_t count) {
+  with_logs_of_sums(x, row_count, count, [=](std::int64_t row, T shift, double log) {
+    y[row] = static_cast<T>(static_cast<double>(shift) + log);
+  });
+}
+
+template <class T> void log_softmax(const T* x, T* y, std::int64_t row_count, std::int64_t count) {
   using L = Lanes<T>;
-  T largest;
-  const double total = shifted_sum_of_exp(x, &largest, count);
-  // of an infinity nothing is left but NaN, as of all -infinity
-  const L shift(largest), sub(static_cast<T>(kernels::log(total < HUGE_VAL ? total : __builtin_nan(""))));
-  // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
-  std::int64_t i = 0;
-  for (; i + L::size <= count; i += L::size) ((L::load(x + i) - shift) - sub).store(y + i);
-  if (i < count) store_part((load_part(x + i, count - i) - shift) - sub, y + i, count - i);
+  with_logs_of_sums(
+      x, row_count, count, [=](std::int64_t row, T largest, double log) __attribute__((always_inline)) {
+        const T* from = x + row * count;
+        T* to = y + row * count;
+        // of an infinity nothing is left but NaN, as of all -infinity
+        const L shift(largest), sub(static_cast<T>(log < HUGE_VAL ? log : __builtin_nan("")));
+        // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
+        std::int64_t i = 0;
+        for (; i + L::size <= count; i += L::size) ((L::load(from + i) - shift) - sub).store(to + i);
+        if (i < count) store_part((load_part(from + i, count - i) - shift) - sub, to + i, count - i);
+      });
 }
 
 template <class T> void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {

@@ -261,6 +261,40 @@ template <class T> void dot_columns(const SmallGemm<T>& g) {
   if (column < g.n) columns(column, std::integral_constant<int, 1>());
 }
 
+/// Element (i, j) of some matrices side by side in `to`, zeros in lanes beyond them.
+template <class T>
+void gather_lanes(const T* from, const std::int64_t* at, std::int64_t lanes, std::int64_t rows, std::int64_t row_step,
+                  std::int64_t columns, std::int64_t column_step, T* to) {
+  constexpr std::int64_t size = Lanes<T>::size;
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j, to += size) {
+      const T* const element = from + i * row_step + j * column_step;
+      if (lanes == size)
+        for (std::int64_t lane = 0; lane < size; ++lane) to[lane] = element[at[lane]];
+      else
+        for (std::int64_t lane = 0; lane < size; ++lane) to[lane] = lane < lanes ? element[at[lane]] : T(0);
+    }
+}
+
+template <class T> void tiny_products(const TinyProducts<T>& p) {
+  using L = Lanes<T>;
+  T a[kTinyProduct * L::size], sums[L::size];
+  T* const b = a + p.m * p.k * L::size;
+  gather_lanes(p.a, p.a_at, p.count, p.m, p.a_row, p.k, p.a_column, a);
+  gather_lanes(p.b, p.b_at, p.count, p.n, p.b_column, p.k, p.b_row, b);  // columns one behind the other
+  for (std::int64_t i = 0; i < p.m; ++i)
+    for (std::int64_t j = 0; j < p.n; ++j) {
+      const T *left = a + i * p.k * L::size, *right = b + j * p.k * L::size;
+      L sum(p.bias == nullptr ? T(0) : p.bias[j]);
+      for (std::int64_t t = 0; t < p.k; ++t, left += L::size, right += L::size)
+        sum = fma(L::load(left), L::load(right), sum);
+      sum.store(sums);
+      T* to = p.c + i * p.n + j;
+      for (std::int64_t lane = 0; lane < p.count; ++lane, to += p.m * p.n)
+        *to = p.accumulate ? *to + sums[lane] : sums[lane];
+    }
+}
+
 // --- a recurrent sequence: h[t] = activation(b + x[t] wx + h[t-1] wh) ---
 
 template <class Op, class T> void rnn_forward_with(const RnnRows<T>& r) {
