@@ -130,7 +130,7 @@ void spread_rows(const Word* from, std::int64_t row_step, Word* to, std::int64_t
 template <class Word>
 void copy_tile(const Word* from, TileSteps steps, Word* to, std::int64_t to_row, std::int64_t rows,
                std::int64_t columns) {
-  constexpr std::int64_t kChunk = 16 / sizeof(Word), kLong = 4 * kChunk;  // a register, and what is worth a call
+  constexpr std::int64_t kChunk = 16 / sizeof(Word), kLong = 8 * kChunk;  // a register, and what is worth a call
   if (steps.column == 0 && to_row == columns) {
     if (columns <= kChunk) spread_rows<kChunk>(from, steps.row, to, rows, columns);
     else spread_rows<2 * kChunk>(from, steps.row, to, rows, columns);
@@ -237,7 +237,7 @@ void for_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run
     });
     return;
   }
-  gather_runs(loops, total, grain, run);
+  gather_runs(loops, total, grain / 4, run);
 }
 
 }  // namespace capstan::on_cpu

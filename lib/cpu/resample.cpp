@@ -24,6 +24,11 @@ struct Tap {
   double weight;
 };
 
+/// What a place reads that reads one other, or two; else the second has no weight.
+struct TwoTaps {
+  Tap first, second;
+};
+
 /// What each place of a result reads along one axis.
 class Taps {
  public:
@@ -36,6 +41,17 @@ class Taps {
   std::span<const Tap> of(std::int64_t place) const noexcept {
     const auto i = static_cast<std::size_t>(place);
     return {taps_.data() + ends_[i], ends_[i + 1] - ends_[i]};
+  }
+  /// Of all places, if none reads more or nothing; else none.
+  core::ScratchVector<TwoTaps> by_two() const {
+    core::ScratchVector<TwoTaps> list;
+    for (std::size_t i = 0; i + 1 < ends_.size(); ++i) {
+      const std::size_t count = ends_[i + 1] - ends_[i];
+      if (count < 1 || count > 2) return {};
+      const Tap& first = taps_[ends_[i]];
+      list.push_back({first, count == 2 ? taps_[ends_[i] + 1] : Tap{first.place, 0}});
+    }
+    return list;
   }
   /// Who reads each of `places`, in ascending order.
   Taps transposed(std::int64_t places) const {
@@ -174,20 +190,35 @@ void sum_rows(const T* plane, const Plan& plan, const Row& row, double* sums) {
   if (first) std::fill(sums, sums + count, 0.0);  // nobody reads this place: its gradient is 0
 }
 
+/// Reads sums of rows along the last axis. What has no weight is not read here, either.
+template <class T>
+void read_by_two(const double* sums, const TwoTaps* taps, std::int64_t width, T* to) {
+  for (std::int64_t i = 0; i < width; ++i) {
+    const Tap first = taps[i].first, second = taps[i].second;
+    const double more = second.weight * sums[second.place];
+    to[i] = static_cast<T>(first.weight * sums[first.place] + (second.weight != 0 ? more : 0.0));
+  }
+}
+template <class T>
+void read_all(const double* sums, const Taps& taps, std::int64_t width, T* to) {
+  for (std::int64_t i = 0; i < width; ++i) {
+    double sum = 0;
+    for (const Tap& tap : taps.of(i)) sum += tap.weight * sums[tap.place];
+    to[i] = static_cast<T>(sum);
+  }
+}
+
 template <class T>
 void resample_rows(const T* x, const Plan& plan, T* out) {
   const std::int64_t bytes = plan.from[2] * static_cast<std::int64_t>(sizeof(double)), width = plan.to[2];
+  const core::ScratchVector<TwoTaps> by_two = plan.taps[2].by_two();
   for_lanes(plan.rows(), plan.grain(), bytes, [&](std::byte* scratch, std::int64_t begin, std::int64_t end) {
     auto* sums = reinterpret_cast<double*>(scratch);
     for (std::int64_t number = begin; number < end; ++number) {
       const Row row(plan, number);
       sum_rows(x + row.plane, plan, row, sums);
-      T* to = out + number * width;
-      for (std::int64_t i = 0; i < width; ++i) {
-        double sum = 0;
-        for (const Tap& tap : plan.taps[2].of(i)) sum += tap.weight * sums[tap.place];
-        to[i] = static_cast<T>(sum);
-      }
+      if (by_two.empty()) read_all(sums, plan.taps[2], width, out + number * width);
+      else read_by_two(sums, by_two.data(), width, out + number * width);
     }
   });
 }
