@@ -117,6 +117,21 @@ TEST_CASE("Copies of short rows put each element in its place", "[short_rows]") 
         }
 }
 
+TEST_CASE("What is written to short rows ends where they end", "[short_rows]") {
+  for (std::int64_t columns = 1; columns <= 40; ++columns)
+    for (const DType type : {DType::float32, DType::float64, DType::float16, DType::uint8}) {
+      CAPTURE(columns, type);
+      const Tensor base = full({9, columns}, 7, {.dtype = type}), ones = full({4, 1}, 1, {.dtype = type});
+      narrow(base, 0, 2, 4).assign(ones);
+      std::vector<double> expected(static_cast<std::size_t>(9 * columns), 7);
+      std::fill_n(expected.begin() + 2 * columns, 4 * columns, 1.0);
+      REQUIRE(values(base) == expected);
+      const Tensor wide = full({9, columns + 3}, 7, {.dtype = type});
+      narrow(narrow(wide, 0, 2, 4), 1, 1, columns).assign(broadcast_to(ones, {4, columns}).copy());
+      REQUIRE(number(sum(wide.to(DType::float64))) == static_cast<double>(9 * (columns + 3) * 7 - 4 * columns * 6));
+    }
+}
+
 TEST_CASE("Running totals of short rows, in both directions", "[short_rows]") {
   for (std::int64_t columns = 1; columns <= 20; ++columns)
     for (const std::int64_t rows : {1, 3, 4, 6, 5000})
