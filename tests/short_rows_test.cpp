@@ -236,6 +236,18 @@ TEST_CASE("Many tiny products, in every layout, against loops", "[short_rows]") 
         }
 }
 
+TEST_CASE("Gradients of tiny products that meet add up", "[short_rows]") {
+  const Tensor a = random_in(-1, 1, {40, 3, 2}), b = random_in(-1, 1, {40, 2, 3}, DType::float64, 2);
+  const Tensor c = random_in(-1, 1, {40, 2, 3}, DType::float64, 3);
+  const auto slope = [&](const Tensor& x) {  // of the sum of all products with it
+    return broadcast_to(expand_dims(sum(x, 2), 1), {40, 3, 2});
+  };
+  GradientTape tape;
+  tape.watch(a);
+  const Tensor total = sum(matmul(a, b)) + sum(matmul(a, c)) + sum(matmul(a, b));
+  CHECK(close(tape.gradient(total, a), slope(b) * 2 + slope(c), tolerance::product64));
+}
+
 TEST_CASE("A batch of two axes, of which operands lack one each", "[short_rows]") {
   const Tensor a = random_in(-1, 1, {5, 1, 3, 2}), b = random_in(-1, 1, {7, 2, 4});
   const Tensor product = matmul(a, b);

@@ -65,10 +65,10 @@ void multiply_tiny(const TinyProducts<T>& all, const Loops<2>& batch, std::int64
   });
 }
 
-/// Whether gathering elements takes less time than a product of its own, which multiplies rows of the right operand.
+/// Whether moving single elements takes less time than a product of its own, which multiplies rows of the right operand.
 bool suits_tiny(std::int64_t m, std::int64_t n, std::int64_t k, bool in_rows) {
-  const std::int64_t elements = (m + n) * k;
-  return elements <= (in_rows && n > 2 ? kTinyProduct / 2 : kTinyProduct) && k > 0;
+  const std::int64_t gathered = (m + n) * k, most = in_rows && n > 2 ? kTinyProduct / 2 : kTinyProduct;
+  return k > 0 && gathered <= most && m * n <= most / 2;
 }
 
 }  // namespace
@@ -95,9 +95,9 @@ void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, Te
         multiply<T>(matrix(x, item.at(0)), matrix(y, item.at(1)), out.as<T>() + i * m * n, n, m, n, k, start);
       return;
     }
-    if (suits_tiny(m, n, k, second.column == 1))
+    if (start.bias == nullptr && !accumulate && suits_tiny(m, n, k, second.column == 1))
       return multiply_tiny<T>({first.data, second.data, nullptr, nullptr, first.row, first.column, second.row,
-                               second.column, out.as<T>(), 0, m, n, k, accumulate, start.bias},
+                               second.column, out.as<T>(), 0, m, n, k},
                               loops, batch);
     const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
     const std::int64_t room = product_room<T>(m, n, k);

@@ -36,17 +36,14 @@ template <class T> struct SmallGemm {
 /// Elements of both operands of a product that is made side by side with others.
 inline constexpr std::int64_t kTinyProduct = 128;
 
-/// Products c[l] (+)= a[l] * b[l], as many as a register has lanes, or fewer; those of c stand one behind the other.
+/// Products c[l] = a[l] * b[l], as many as a register has lanes, or fewer; those of c stand one behind the other.
 /// (m + n) * k is at most kTinyProduct.
 template <class T> struct TinyProducts {
   const T *a, *b;
   const std::int64_t *a_at, *b_at;  // where those of each lane begin
   std::int64_t a_row, a_column, b_row, b_column;
   T* c;
-  std::int64_t count;
-  std::int64_t m, n, k;
-  bool accumulate;
-  const T* bias;  // as of SmallGemm
+  std::int64_t count, m, n, k;
 };
 
 /// The only value of a line that may be other than zero, its place, and the line.

@@ -285,13 +285,12 @@ template <class T> void tiny_products(const TinyProducts<T>& p) {
   for (std::int64_t i = 0; i < p.m; ++i)
     for (std::int64_t j = 0; j < p.n; ++j) {
       const T *left = a + i * p.k * L::size, *right = b + j * p.k * L::size;
-      L sum(p.bias == nullptr ? T(0) : p.bias[j]);
+      L sum(0);
       for (std::int64_t t = 0; t < p.k; ++t, left += L::size, right += L::size)
         sum = fma(L::load(left), L::load(right), sum);
       sum.store(sums);
       T* to = p.c + i * p.n + j;
-      for (std::int64_t lane = 0; lane < p.count; ++lane, to += p.m * p.n)
-        *to = p.accumulate ? *to + sums[lane] : sums[lane];
+      for (std::int64_t lane = 0; lane < p.count; ++lane, to += p.m * p.n) *to = sums[lane];
     }
 }
 
