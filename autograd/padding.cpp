@@ -138,9 +138,10 @@ Tensor gathered(const Tensor& grad, const Inset& inset, Where where) {
   if (inset.mode == PadMode::constant) return own_part_of(grad, inset, where);
   const TensorImpl& impl = *grad.impl();
   const core::Backend& backend = backend_of(impl, where);
-  const Tensor sums = autograd::result_like(impl, where);
-  backend.copy(impl, *sums.impl());
-  const std::vector<Taking> list = takings(inset);
+  const DType wide = autograd::computing_type(impl.dtype);
+  const Tensor sums = autograd::result_like(impl, impl.shape, wide, where);
+  if (impl.numel() > 0) backend.copy(impl, *sums.impl());
+  const std::vector<Taking> list = impl.numel() > 0 ? takings(inset) : std::vector<Taking>();
   for (std::size_t i = list.size(); i-- > 0;) {
     const auto& [to, from] = list[i];
     Tensor taken = view_of(sums, inset, to, where), own = view_of(sums, inset, from, where);
@@ -154,9 +155,8 @@ Tensor gathered(const Tensor& grad, const Inset& inset, Where where) {
     backend.binary(kernels::kBinaryId<kernels::Add>, *own.impl(), *taken.impl(), *both.impl());
     backend.copy(*both.impl(), *own.impl());
   }
-  const Tensor inside = inside_of(sums, inset, where);
   Tensor out = autograd::result_like(impl, inset.inside, impl.dtype, where);
-  backend.copy(*inside.impl(), *out.impl());
+  if (impl.numel() > 0) backend.copy(*inside_of(sums, inset, where).impl(), *out.impl());
   const auto replay = [](Replay& r) { r.give(0, extended(r.grad(), r.attributes<Inset>(), 0, r.where())); };
   autograd::record("pad_backward", where, replay, {&grad}, {&out}, {}, inset);
   return out;

@@ -181,19 +181,23 @@ TEST_CASE("Sums, norms and products of short rows and of few long ones", "[short
       CAPTURE(count, lines);
       const Tensor x = random_in(-1.5, 1.5, {lines, count}, DType::float32);
       const std::vector<double> numbers = values(x);
-      std::vector<double> sums, norms, products;
+      std::vector<double> sums, norms, products, largest, variances;
       for (std::int64_t line = 0; line < lines; ++line) {
-        double sum = 0, square = 0, product = 1;
+        double sum = 0, square = 0, product = 1, most = -kInfinity;
         for (std::int64_t k = 0; k < count; ++k) {
           const double number = numbers[static_cast<std::size_t>(line * count + k)];
-          sum += number, square += number * number, product *= number;
+          sum += number, square += number * number, product *= number, most = std::max(most, number);
         }
+        const auto n = static_cast<double>(count);
+        largest.push_back(most), variances.push_back(square / n - sum / n * (sum / n));
         sums.push_back(sum), norms.push_back(std::sqrt(square)), products.push_back(product);
       }
       for (const Tensor& lying : {x, transpose(transpose(x).copy())}) {  // rows, and columns
         REQUIRE(relative_error(values(sum(lying, 1)), sums) <= tolerance::blocked_sum32);
         REQUIRE(relative_error(values(vector_norm(lying, 2, 1)), norms) <= tolerance::roundings32);
         REQUIRE(relative_error(values(prod(lying, 1)), products) <= tolerance::roundings32);
+        REQUIRE(values(max(lying, 1)) == largest);
+        if (count > 1) REQUIRE(relative_error(values(var(lying, 1)), variances) <= tolerance::roundings32);
       }
     }
 }
@@ -211,6 +215,76 @@ TEST_CASE("Products of rows of the smallest and largest floats", "[short_rows]")
     }
     const Tensor zero_and_infinity = from_doubles({0, kInfinity, 2}, {1, 3}, DType::float32);
     CHECK(std::isnan(number(prod(zero_and_infinity, 1))));
+  }
+}
+
+TEST_CASE("Products of rows with zeros, infinities and NaN, wherever they stand", "[short_rows]") {
+  for (const DType type : {DType::float32, DType::float64})
+    for (std::int64_t count = 2; count <= 40; ++count)
+      for (std::int64_t place = 0; place < count; ++place) {
+        CAPTURE(type, count, place);
+        const auto row = [&](double special, double other) {
+          std::vector<double> line(static_cast<std::size_t>(count), 0.5);
+          line[static_cast<std::size_t>(place)] = special;
+          line[static_cast<std::size_t>((place + count / 2) % count)] = other;
+          return from_doubles(line, {1, count}, type);
+        };
+        CHECK(same_bits(values(prod(row(0, -2), 1)), {-0.0}));
+        CHECK(number(prod(row(kInfinity, -2), 1)) == -kInfinity);
+        CHECK(std::isnan(number(prod(row(kInfinity, 0), 1))));
+        CHECK(std::isnan(number(prod(row(kNaN, 0), 1))));
+      }
+}
+
+TEST_CASE("Logarithms of sums of rows do not depend on the rows beside them", "[short_rows]") {
+  for (const std::int64_t columns : {1, 2, 5, 16, 33, 70, 200}) {
+    CAPTURE(columns);
+    const Tensor x = random_in(-5, 5, {150, columns}, DType::float32);
+    narrow(x, 0, 3, 1).fill(-kInfinity);
+    narrow(x, 0, 60, 1).fill(kNaN);
+    narrow(narrow(x, 0, 70, 1), 1, columns / 2, 1).fill(kInfinity);
+    narrow(narrow(x, 0, 71, 1), 1, columns / 2, 1).fill(-kInfinity);
+    narrow(x, 0, 100, 1).fill(3e38);
+    const Tensor logs = log_softmax(x, 1), sums = logsumexp(x, 1);
+    for (std::int64_t i = 0; i < 150; ++i) {
+      const Tensor row = narrow(x, 0, i, 1);
+      REQUIRE(same(narrow(logs, 0, i, 1), log_softmax(row, 1)));
+      REQUIRE(same(narrow(sums, 0, i, 1), logsumexp(row, 1)));
+    }
+    for (const std::int64_t i : {3, 60, 70}) CHECK(number(count_nonzero(isnan(logs[i]))) > 0);
+    CHECK(number(sums[3]) == -kInfinity);
+    CHECK(std::isnan(number(sums[60])));
+    CHECK(number(sums[70]) == kInfinity);
+    CHECK(close(logs[100], full({columns}, -std::log(static_cast<double>(columns))), tolerance::roundings32));
+  }
+}
+
+TEST_CASE("Short rows give the same bits with any number of threads", "[short_rows]") {
+  const auto results = [](int threads) {
+    const ThreadCount count(threads);
+    std::vector<std::vector<double>> list;
+    for (const std::int64_t columns : {2, 7, 16, 18}) {
+      const Tensor x = random_in(0.5, 1.5, {20000, columns}, DType::float32);
+      for (const Tensor& y :
+           {cumsum(x, 1), cumprod(x, 1), logcumsumexp(x, 1), cummax(x, 1).values, sum(x, 1), prod(x, 1),
+            vector_norm(x, 2, 1), log_softmax(x, 1), logsumexp(x, 1), sum(transpose(x), 0)})
+        list.push_back(values(y));
+    }
+    for (const std::int64_t lines : {1, 2, 3, 5, 11}) {
+      const Tensor x = random_in(1e-3, 1.5, {lines, 40000}, DType::float32);
+      list.push_back(values(cummax(x, 1).values));
+      list.push_back(values(cumprod(x, 1)));
+    }
+    for (const std::int64_t inner : {2, 20}) {  // tiny products, and others
+      const Tensor a = random_in(-1, 1, {50, 1, 9, inner}, DType::float32);
+      list.push_back(values(matmul(a, random_in(-1, 1, {1, 100, inner, 4}, DType::float32))));
+    }
+    return list;
+  };
+  const auto one = results(1), three = results(3);
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    CAPTURE(i);
+    CHECK(same_bits(one[i], three[i]));
   }
 }
 
@@ -249,11 +323,15 @@ TEST_CASE("Gradients of tiny products that meet add up", "[short_rows]") {
 }
 
 TEST_CASE("A batch of two axes, of which operands lack one each", "[short_rows]") {
-  const Tensor a = random_in(-1, 1, {5, 1, 3, 2}), b = random_in(-1, 1, {7, 2, 4});
-  const Tensor product = matmul(a, b);
-  REQUIRE(product.shape() == Shape{5, 7, 3, 4});
-  for (std::int64_t i = 0; i < 5; ++i)
-    for (std::int64_t j = 0; j < 7; ++j) CHECK(close(product[i][j], matmul(a[i][0], b[j]), tolerance::product64));
+  for (const std::int64_t inner : {2, 20}) {  // tiny, and not
+    const Tensor a = random_in(-1, 1, {50, 1, 3, inner}), b = random_in(-1, 1, {700, inner, 4});
+    const ThreadCount count(3);
+    const Tensor product = matmul(a, b);
+    REQUIRE(product.shape() == Shape{50, 700, 3, 4});
+    for (std::int64_t i = 0; i < 50; i += 7)
+      for (std::int64_t j = 0; j < 700; j += 3)
+        REQUIRE(close(product[i][j], matmul(a[i][0], b[j]), tolerance::product64));
+  }
 }
 
 TEST_CASE("Paddings that repeat what is there, against places counted one by one", "[short_rows]") {
@@ -292,4 +370,41 @@ TEST_CASE("Paddings that repeat what is there, against places counted one by one
           REQUIRE(values(padded) == expected);
           REQUIRE(relative_error(values(slope), slopes) <= tolerance::roundings64);
         }
+}
+
+TEST_CASE("Padding of all axes at once, of every layout and type", "[short_rows]") {
+  const Shape shape = {3, 4, 5};
+  const std::vector<Padding> around = {{2, 1}, {0, 3}, {4, 2}};
+  const auto reflected = [](std::int64_t at, std::int64_t size) {
+    return at < 0 ? -at : at >= size ? 2 * size - 2 - at : at;
+  };
+  for (const Layout layout : every_layout)
+    for (const DType type : {DType::float32, DType::float16, DType::int64, DType::bool8}) {
+      CAPTURE(static_cast<int>(layout), type);
+      const Grid grid{shape, 3};
+      const auto element = [&](auto i, auto j, auto k) {
+        const double value = grid.at(reflected(i - 2, 3), reflected(j, 4), reflected(k - 4, 5));
+        return type == DType::bool8 ? static_cast<double>(value != 0) : value;
+      };
+      CHECK(values(pad(grid.tensor(layout, type), around, PadMode::reflect)) == each_element({6, 7, 11}, element));
+    }
+  CHECK(number(pad(Tensor(3), std::vector<Padding>{}, PadMode::edge)) == 3);
+}
+
+TEST_CASE("Gradients of paddings: of nothing, and of 16 bits that round once", "[short_rows]") {
+  for (const PadMode mode : {PadMode::constant, PadMode::edge, PadMode::symmetric, PadMode::wrap}) {
+    const Tensor none = zeros({0, 2});
+    GradientTape tape;
+    tape.watch(none);
+    CHECK(tape.gradient(sum(pad(none, {{0, 0}, {1, 1}}, mode)), none).shape() == Shape{0, 2});
+  }
+  for (const PadMode mode : {PadMode::edge, PadMode::wrap}) {
+    const Tensor x = full({1}, 1, {.dtype = DType::bfloat16});
+    const Tensor weights = random_in(0, 1, {1024}, DType::bfloat16);
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor padded = pad(x, {{500, 523}}, mode);
+    const Tensor slope = tape.gradient(sum(padded * weights), x);
+    CHECK(relative_error(values(slope), values(sum(weights.to(DType::float64), 0, {.keepdims = true}))) <= 0x1p-8);
+  }
 }

@@ -110,27 +110,25 @@ void copy_words(const Loops<2>& loops, std::int64_t total) {
   const auto* from = reinterpret_cast<const Word*>(loops.data[0]);
   auto* to = const_cast<Word*>(reinterpret_cast<const Word*>(loops.data[1]));
   const std::int64_t* step = loops.strides[loops.rank - 1];
-  if (loops.rank == 1) {
-    const std::int64_t grain = step[0] == 1 && step[1] == 1 ? kCheapGrain : kCheapGrain / 8;  // a cache line each
-    base::parallel_for(total, grain, [&](std::int64_t begin, std::int64_t end) {
-      copy_row(from + begin * step[0], step[0], to + begin * step[1], step[1], end - begin);
-    });
-    return;
+  if (loops.rank > 1 && step[1] == 1) {
+    const std::int64_t* rows = loops.strides[loops.rank - 2];  // the steps from one to the next
+    const std::int64_t grain = kCheapGrain / inner + 1;
+    if (loops.rank == 2 && step[0] == 1 && rows[0] == 0 && rows[1] == inner)
+      return base::parallel_for(total / inner, grain, [&](std::int64_t begin, std::int64_t end) {
+        repeat_row(from, inner, to + begin * inner, end - begin);
+      });
+    if (inner <= kShort)
+      return base::parallel_for(total / inner, grain, [&](std::int64_t begin, std::int64_t end) {
+        Place<2> place(loops, begin);
+        for (std::int64_t row = begin, count; row < end; row += count, place.next(count)) {
+          count = std::min(place.left(), end - row);
+          copy_tile(from + place.offset[0], {rows[0], step[0]}, to + place.offset[1], rows[1], count, inner);
+        }
+      });
   }
-  const std::int64_t* rows = loops.strides[loops.rank - 2];  // the steps from one to the next
-  const bool repeats = loops.rank == 2 && step[0] == 1 && step[1] == 1 && rows[0] == 0 && rows[1] == inner;
-  base::parallel_for(total / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
-    if (repeats) return repeat_row(from, inner, to + begin * inner, end - begin);
-    Place<2> place(loops, begin);
-    if (step[1] == 1 && inner <= kShort) {
-      for (std::int64_t row = begin, count; row < end; row += count, place.next(count)) {
-        count = std::min(place.left(), end - row);
-        copy_tile(from + place.offset[0], {rows[0], step[0]}, to + place.offset[1], rows[1], count, inner);
-      }
-      return;
-    }
-    for (std::int64_t row = begin; row < end; ++row, place.next())
-      copy_row(from + place.offset[0], step[0], to + place.offset[1], step[1], inner);
+  const std::int64_t grain = step[0] == 1 && step[1] == 1 ? kCheapGrain : kCheapGrain / 8;  // a cache line each
+  for_innermost(loops, total, grain, [=](const std::int64_t* at, std::int64_t count) {
+    copy_row(from + at[0], step[0], to + at[1], step[1], count);
   });
 }
 
@@ -144,26 +142,16 @@ void convert_run(const From* from, To* to, std::int64_t count) {
 
 template <class From, class To>
 void convert_values(const TensorImpl& x, TensorImpl& out) {
-  Loops<2> loops(out.shape, {&x, &out});
-  const std::int64_t inner = loops.inner();
+  const Loops<2> loops(out.shape, {&x, &out});
   const auto* from = reinterpret_cast<const From*>(loops.data[0]);
   auto* to = out.as<To>();
   const std::int64_t sf = loops.strides[loops.rank - 1][0], st = loops.strides[loops.rank - 1][1];
-  const auto run = [=](const From* f, To* t, std::int64_t count) {
+  for_innermost(loops, out.numel(), kCheapGrain, [=](const std::int64_t* at, std::int64_t count) {
+    const From* f = from + at[0];
+    To* t = to + at[1];
     if (sf == 1 && st == 1) convert_run(f, t, count);
     else
       for (std::int64_t i = 0; i < count; ++i) t[i * st] = core::convert<To>(f[i * sf]);
-  };
-  if (loops.rank == 1) {
-    base::parallel_for(out.numel(), kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
-      run(from + begin * sf, to + begin * st, end - begin);
-    });
-    return;
-  }
-  base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
-    Place<2> place(loops, begin);
-    for (std::int64_t row = begin; row < end; ++row, place.next())
-      run(from + place.offset[0], to + place.offset[1], inner);
   });
 }
 
@@ -202,19 +190,11 @@ void fill(TensorImpl& out, Scalar value) {
     std::memcpy(&one, element.bytes, sizeof one);
     const Loops<1> loops(out.shape, {&out});
     T* to = out.as<T>();
-    const std::int64_t inner = loops.inner(), step = loops.strides[loops.rank - 1][0];
-    const auto fill_run = [=](T* at, std::int64_t count) {
-      if (step == 1 && count >= kTile) return repeat_row(&one, 1, at, count);
-      for (std::int64_t i = 0; i < count; ++i) at[i * step] = one;
-    };
-    if (loops.rank == 1) {
-      base::parallel_for(inner, kCheapGrain,
-                         [&](std::int64_t begin, std::int64_t end) { fill_run(to + begin * step, end - begin); });
-      return;
-    }
-    base::parallel_for(out.numel() / inner, kCheapGrain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
-      Place<1> place(loops, begin);
-      for (std::int64_t row = begin; row < end; ++row, place.next()) fill_run(to + place.offset[0], inner);
+    const std::int64_t step = loops.strides[loops.rank - 1][0];
+    for_innermost(loops, out.numel(), kCheapGrain, [=](const std::int64_t* at, std::int64_t count) {
+      T* row = to + at[0];
+      if (step == 1 && count >= kTile) return repeat_row(&one, 1, row, count);
+      for (std::int64_t i = 0; i < count; ++i) row[i * step] = one;
     });
   });
 }

@@ -1,7 +1,7 @@
 // Running sums and their relatives along an axis. Totals are double for floating elements, 64 bits for integers.
 //
-// Where the axis is the last, each addition waits for the one before it, so several rows run side by side; long rows
-// are cut at fixed places, totalled, and then run from where the parts before them end. Along other axes whole rows of
+// Where the axis is the last, each addition waits for the one before it, so several rows run side by side, but for
+// those that are so short that processors begin the next before the last has ended; long rows are cut at fixed places, totalled, and then run from where the parts before them end. Along other axes whole rows of
 // totals advance at once. No result depends on the number of threads.
 #include <algorithm>
 #include <cmath>
@@ -176,12 +176,13 @@ void run_short_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, std
 
 template <bool kExclusive, class R, class T>
 void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reverse) {
-  const std::int64_t parts = rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
-  const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts, step = reverse ? -1 : 1;
+  const std::int64_t step = reverse ? -1 : 1;
   if (count <= kShortRow)
     return base::parallel_for(rows, kExpensiveGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
       run_short_rows<kExclusive, R>(x + begin * count, y + begin * count, end - begin, count, step);
     });
+  const std::int64_t parts = rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
+  const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts;
   const std::int64_t grain = (kExpensiveGrain / length / kSide + 1) * kSide;
   const auto strip = [=](std::int64_t item) {
     const std::int64_t begin = item % parts * length;
@@ -266,7 +267,9 @@ void walk_lines(const Around& around, bool reverse, State nothing, Advance advan
                         [=](State* states, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t row) {
                           for (std::int64_t j = 0; j < width; ++j) advance(states[j], first + j, k, row);
                         });
-  const std::int64_t grain = (kExpensiveGrain / around.count / kSide + 1) * kSide;
+  const bool few = around.outer < kSide * threads();
+  const std::int64_t grain =
+      few ? kExpensiveGrain / around.count + 1 : (kExpensiveGrain / around.count / kSide + 1) * kSide;
   base::parallel_for(around.outer, grain, [&](std::int64_t begin, std::int64_t end) {
     walk_rows(begin, end, around.count, reverse, nothing, advance);
   });

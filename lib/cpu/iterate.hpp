@@ -107,6 +107,22 @@ struct Place {
   }
 };
 
+/// Calls `run(offsets, count)` for runs along the innermost loop: where each operand begins.
+template <int N, class Run>
+void for_innermost(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run run) {
+  const std::int64_t inner = loops.inner();
+  if (loops.rank == 1)
+    return base::parallel_for(total, grain, [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t offsets[N];
+      for (int n = 0; n < N; ++n) offsets[n] = begin * loops.strides[0][n];
+      run(offsets, end - begin);
+    });
+  base::parallel_for(total / inner, grain / inner + 1, [&](std::int64_t begin, std::int64_t end) {
+    Place<N> place(loops, begin);
+    for (std::int64_t row = begin; row < end; ++row, place.next()) run(place.offset, inner);
+  });
+}
+
 /// Where the elements of a tile stand: one row, and one place in it, from the next.
 struct TileSteps {
   std::int64_t row, column;
@@ -114,7 +130,7 @@ struct TileSteps {
 
 /// Each row of `to` full of one value, in chunks of whole registers that reach into the rows behind their own.
 template <std::int64_t kChunk, class Word>
-void spread_rows(const Word* from, std::int64_t row_step, Word* to, std::int64_t rows, std::int64_t columns) {
+void fill_rows(const Word* from, std::int64_t row_step, Word* to, std::int64_t rows, std::int64_t columns) {
   const std::int64_t reach = (columns + kChunk - 1) / kChunk * kChunk;
   for (std::int64_t i = 0; i < rows; ++i) {
     Word* const row = to + i * columns;
@@ -126,14 +142,15 @@ void spread_rows(const Word* from, std::int64_t row_step, Word* to, std::int64_t
       for (std::int64_t j = 0; j < columns; ++j) row[j] = chunk[0];
   }
 }
+
 /// Copies a tile to rows that are `to_row` apart, and whose elements are neighbours.
 template <class Word>
 void copy_tile(const Word* from, TileSteps steps, Word* to, std::int64_t to_row, std::int64_t rows,
                std::int64_t columns) {
   constexpr std::int64_t kChunk = 16 / sizeof(Word), kLong = 8 * kChunk;  // a register, and what is worth a call
   if (steps.column == 0 && to_row == columns) {
-    if (columns <= kChunk) spread_rows<kChunk>(from, steps.row, to, rows, columns);
-    else spread_rows<2 * kChunk>(from, steps.row, to, rows, columns);
+    if (columns <= kChunk) fill_rows<kChunk>(from, steps.row, to, rows, columns);
+    else fill_rows<2 * kChunk>(from, steps.row, to, rows, columns);
   } else if (steps.column == 1 && columns >= kLong) {
     for (std::int64_t i = 0; i < rows; ++i)
       std::memcpy(to + i * to_row, from + i * steps.row, sizeof(Word) * static_cast<std::size_t>(columns));
@@ -147,6 +164,8 @@ void copy_tile(const Word* from, TileSteps steps, Word* to, std::int64_t to_row,
       for (std::int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[i * steps.row + j * steps.column];
   }
 }
+
+/// To rows one behind the other, for elements of so many bytes.
 inline void gather_tile(std::int64_t element, const std::byte* from, TileSteps steps, std::byte* to, std::int64_t rows,
                         std::int64_t columns) {
   const auto gather = [&]<class Word>(Word) {

@@ -65,10 +65,11 @@ void multiply_tiny(const TinyProducts<T>& all, const Loops<2>& batch, std::int64
   });
 }
 
-/// Whether moving single elements takes less time than a product of its own, which multiplies rows of the right operand.
+/// Whether moving single elements takes less time than a product of its own, which multiplies rows of the right operand,
+/// or few and long ones as dot products.
 bool suits_tiny(std::int64_t m, std::int64_t n, std::int64_t k, bool in_rows) {
-  const std::int64_t gathered = (m + n) * k, most = in_rows && n > 2 ? kTinyProduct / 2 : kTinyProduct;
-  return k > 0 && gathered <= most && m * n <= most / 2;
+  const std::int64_t most = n <= 2 ? kTinyProduct * 3 / 4 : in_rows ? kTinyProduct / 2 : kTinyProduct;
+  return k > 0 && (m + n) * k <= most && m * n <= most / 2;
 }
 
 }  // namespace
@@ -96,8 +97,16 @@ void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, Te
       return;
     }
     if (start.bias == nullptr && !accumulate && suits_tiny(m, n, k, second.column == 1))
-      return multiply_tiny<T>({first.data, second.data, nullptr, nullptr, first.row, first.column, second.row,
-                               second.column, out.as<T>(), 0, m, n, k},
+      return multiply_tiny<T>({.a = first.data,
+                               .b = second.data,
+                               .a_row = first.row,
+                               .a_column = first.column,
+                               .b_row = second.row,
+                               .b_column = second.column,
+                               .c = out.as<T>(),
+                               .m = m,
+                               .n = n,
+                               .k = k},
                               loops, batch);
     const Tasks all(batch, static_cast<double>(out.numel()) * static_cast<double>(k + 1), 2.0 * kCheapGrain);
     const std::int64_t room = product_room<T>(m, n, k);

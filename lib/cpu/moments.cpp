@@ -13,6 +13,7 @@ namespace capstan::on_cpu {
 namespace {
 
 constexpr ColumnPiece kMost = {256, 256};  // which stay in the cache
+static_assert(kMost.columns <= kMostColumns);
 
 /// What becomes of a part: the mean, and the variance or its root.
 template <class T>

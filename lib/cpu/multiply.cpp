@@ -99,7 +99,14 @@ void add_dots(const Product<T>& x, std::int64_t terms) {
   }
 }
 
-/// Few columns and long rows, as of a matrix and a vector. Rows among the threads.
+/// Few columns and long rows, as of a matrix and a vector: for each column a register of terms, or more.
+template <class T>
+bool is_dots(const Product<T>& x) {
+  const std::int64_t lanes = simd().of<T>().lanes;
+  return x.a.column == 1 && x.b.row == 1 && 4 * x.n <= lanes && x.k >= x.n * lanes;
+}
+
+/// All columns are dot products. Rows among the threads.
 template <class T>
 void multiply_dots(const Product<T>& x) {
   Cut(x, x.m, kRows).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
@@ -128,7 +135,7 @@ void multiply_with(const Product<T>& x, Large large) {
     for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
     return;
   }
-  if (x.a.column == 1 && dotted_columns(x.b, x.n, x.k) == x.n) multiply_dots(x);
+  if (is_dots(x)) multiply_dots(x);
   else if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
   else if (x.b.column == 1 && is_long(x)) multiply_long(x);
   else large(x);
@@ -226,7 +233,7 @@ void multiply_packed(const Product<T>& whole, std::int64_t terms, T* packed) {
 template <class T>
 std::int64_t dotted_columns(const Matrix<const T>& b, std::int64_t n, std::int64_t k) {
   const std::int64_t lanes = simd().of<T>().lanes, left = n % lanes;
-  return b.row == 1 && 4 * left <= lanes && k >= (left == n ? n : 8) * lanes ? left : 0;
+  return b.row == 1 && 4 * left <= lanes && k >= 8 * lanes ? left : 0;
 }
 
 template <class T>

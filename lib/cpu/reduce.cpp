@@ -18,6 +18,7 @@ using kernels::Factor;
 using kernels::Reduction;
 
 constexpr ColumnPiece kCompared = {4096, 256}, kSquared = {1024, 256};
+static_assert(kCompared.columns <= kMostColumns && kSquared.columns <= kMostColumns);
 constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
 
 bool is_sum_or_extreme(Reduction kind) { return kind != Reduction::prod && kind != Reduction::norm; }
@@ -242,7 +243,7 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
     };
     const auto plus = [](double a, double b) { return a + b; };
     const std::int64_t columns = split.kept[split.kept.rank() - 1];  // more rows where they are short
-    const ColumnPiece most = {columns > 512 ? 128 : columns > 256 ? 256 : 512, 1024};
+    const ColumnPiece most = {columns > 512 ? 128 : columns > 256 ? 256 : 512, kMostColumns};
     return reduce_columns<double, T>(x, split, row_step, most, add, plus, store);
   }
   if (kind == Reduction::norm) {

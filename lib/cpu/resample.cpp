@@ -42,9 +42,10 @@ class Taps {
     const auto i = static_cast<std::size_t>(place);
     return {taps_.data() + ends_[i], ends_[i + 1] - ends_[i]};
   }
-  /// Of all places, if none reads more or nothing; else none.
+  /// The list of what each place reads, or an empty one if some place reads nothing or more than two.
   core::ScratchVector<TwoTaps> by_two() const {
     core::ScratchVector<TwoTaps> list;
+    list.reserve(ends_.size() - 1);
     for (std::size_t i = 0; i + 1 < ends_.size(); ++i) {
       const std::size_t count = ends_[i + 1] - ends_[i];
       if (count < 1 || count > 2) return {};
@@ -190,7 +191,8 @@ void sum_rows(const T* plane, const Plan& plan, const Row& row, double* sums) {
   if (first) std::fill(sums, sums + count, 0.0);  // nobody reads this place: its gradient is 0
 }
 
-/// Reads sums of rows along the last axis. What has no weight is not read here, either.
+/// Reads sums of rows along the last axis. A second tap without weight does not count, whatever it reads: 0 times
+/// infinity would be NaN.
 template <class T>
 void read_by_two(const double* sums, const TwoTaps* taps, std::int64_t width, T* to) {
   for (std::int64_t i = 0; i < width; ++i) {
@@ -211,7 +213,8 @@ void read_all(const double* sums, const Taps& taps, std::int64_t width, T* to) {
 template <class T>
 void resample_rows(const T* x, const Plan& plan, T* out) {
   const std::int64_t bytes = plan.from[2] * static_cast<std::int64_t>(sizeof(double)), width = plan.to[2];
-  const core::ScratchVector<TwoTaps> by_two = plan.taps[2].by_two();
+  constexpr std::int64_t kWorthAList = 4;  // rows that read it
+  const auto by_two = plan.rows() < kWorthAList ? core::ScratchVector<TwoTaps>() : plan.taps[2].by_two();
   for_lanes(plan.rows(), plan.grain(), bytes, [&](std::byte* scratch, std::int64_t begin, std::int64_t end) {
     auto* sums = reinterpret_cast<double*>(scratch);
     for (std::int64_t number = begin; number < end; ++number) {

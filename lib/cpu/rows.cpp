@@ -32,6 +32,26 @@ void for_rows(const TensorImpl& x, F row) {
       });
 }
 
+/// Calls `use(kernels, i, columns, shift, sum, log)` for every row of the last axis: the sum of exp(x - shift) and its
+/// logarithm. Those of as many rows as stay in the first-level cache are taken side by side.
+template <class F>
+void with_logs_of_sums(const TensorImpl& x, F use) {
+  constexpr std::int64_t kMost = 64, kValues = 4096;
+  for_pieces_of_rows(
+      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
+        const std::int64_t together = std::clamp(kValues / columns, std::int64_t{1}, kMost);
+        T shifts[kMost];
+        double totals[kMost], logs[kMost];
+        for (std::int64_t first = begin; first < end; first += together) {
+          const std::int64_t count = std::min(together, end - first);
+          for (std::int64_t i = 0; i < count; ++i)
+            totals[i] = k.shifted_sum_of_exp(x.as<T>() + (first + i) * columns, shifts + i, columns);
+          simd().f64.unary[kernels::kUnaryId<kernels::Log>](totals, logs, count);
+          for (std::int64_t i = 0; i < count; ++i) use(k, first + i, columns, shifts[i], totals[i], logs[i]);
+        }
+      });
+}
+
 std::int64_t label_at(const TensorImpl& labels, std::int64_t i) {
   return labels.dtype == DType::int32 ? labels.as<std::int32_t>()[i] : labels.as<std::int64_t>()[i];
 }
@@ -39,13 +59,14 @@ std::int64_t label_at(const TensorImpl& labels, std::int64_t i) {
 }  // namespace
 
 void softmax(bool log, const TensorImpl& x, TensorImpl& out) {
-  for_pieces_of_rows(
-      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
-        const T* const from = x.as<T>();
-        T* const to = out.as<T>();
-        if (log) return k.log_softmax(from + begin * columns, to + begin * columns, end - begin, columns);
-        for (std::int64_t i = begin; i < end; ++i) k.softmax(from + i * columns, to + i * columns, columns);
-      });
+  if (log)
+    return with_logs_of_sums(
+        x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, T shift, double, double sub) {
+          k.log_softmax(x.as<T>() + i * columns, shift, sub, out.as<T>() + i * columns, columns);
+        });
+  for_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t i, std::int64_t columns, const T* row) {
+    k.softmax(row, out.as<T>() + i * columns, columns);
+  });
 }
 
 void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, TensorImpl& out) {
@@ -56,32 +77,20 @@ void softmax_backward(bool log, const TensorImpl& grad, const TensorImpl& y, Ten
 }
 
 void logsumexp(const TensorImpl& x, TensorImpl& out) {
-  for_pieces_of_rows(
-      x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin, std::int64_t end) {
-        k.logsumexp(x.as<T>() + begin * columns, out.as<T>() + begin, end - begin, columns);
-      });
+  with_logs_of_sums(x, [&]<class T>(const FloatKernels<T>&, std::int64_t i, std::int64_t, T shift, double, double log) {
+    out.as<T>()[i] = static_cast<T>(static_cast<double>(shift) + log);
+  });
 }
 
 // The logarithm of the sum is never added to the largest logit: beside a large one it would lose its digits.
 void cross_entropy(const TensorImpl& x, const TensorImpl& labels, TensorImpl& loss, TensorImpl& sums) {
-  constexpr std::int64_t kTogether = 64;  // rows whose sums wait for their logarithms, which are taken side by side
-  for_pieces_of_rows(x, [&]<class T>(const FloatKernels<T>& k, std::int64_t columns, std::int64_t begin,
-                                     std::int64_t end) {
-    double totals[kTogether];
-    for (std::int64_t first = begin; first < end; first += kTogether) {
-      const std::int64_t count = std::min(kTogether, end - first);
-      for (std::int64_t i = 0; i < count; ++i) {
-        T* const shift = sums.as<T>() + 2 * (first + i);
-        totals[i] = k.shifted_sum_of_exp(x.as<T>() + (first + i) * columns, shift, columns);
-        shift[1] = static_cast<T>(totals[i]);
-      }
-      simd().f64.unary[kernels::kUnaryId<kernels::Log>](totals, totals, count);
-      for (std::int64_t i = first; i < first + count; ++i) {
-        const T largest = sums.as<T>()[2 * i], label = x.as<T>()[i * columns + label_at(labels, i)];
-        loss.as<T>()[i] = static_cast<T>(static_cast<double>(largest) - static_cast<double>(label) + totals[i - first]);
-      }
-    }
-  });
+  with_logs_of_sums(
+      x, [&]<class T>(const FloatKernels<T>&, std::int64_t i, std::int64_t columns, T largest, double sum, double log) {
+        sums.as<T>()[2 * i] = largest;
+        sums.as<T>()[2 * i + 1] = static_cast<T>(sum);
+        const T label = x.as<T>()[i * columns + label_at(labels, i)];
+        loss.as<T>()[i] = static_cast<T>(static_cast<double>(largest) - static_cast<double>(label) + log);
+      });
 }
 
 void cross_entropy_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl& labels,

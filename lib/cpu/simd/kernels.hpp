@@ -40,10 +40,10 @@ inline constexpr std::int64_t kTinyProduct = 128;
 /// (m + n) * k is at most kTinyProduct.
 template <class T> struct TinyProducts {
   const T *a, *b;
-  const std::int64_t *a_at, *b_at;  // where those of each lane begin
+  const std::int64_t *a_at = nullptr, *b_at = nullptr;  // where those of each lane begin
   std::int64_t a_row, a_column, b_row, b_column;
   T* c;
-  std::int64_t count, m, n, k;
+  std::int64_t count = 0, m, n, k;
 };
 
 /// The only value of a line that may be other than zero, its place, and the line.
@@ -307,10 +307,9 @@ template <class T> struct FloatKernels {
   void (*min_rows)(T* best, const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count);
   // the sum of exp(x - shift); the shift is the largest, or 0 if that is not finite
   double (*shifted_sum_of_exp)(const T* x, T* shift, std::int64_t count);
-  // of rows one behind the other
-  void (*logsumexp)(const T* x, T* y, std::int64_t row_count, std::int64_t count);
   void (*softmax)(const T* x, T* y, std::int64_t count);
-  void (*log_softmax)(const T* x, T* y, std::int64_t row_count, std::int64_t count);
+  // of the logarithm of that sum
+  void (*log_softmax)(const T* x, T shift, double log, T* y, std::int64_t count);
   void (*softmax_backward)(const T* grad, const T* y, T* out, std::int64_t count);
   void (*log_softmax_backward)(const T* grad, const T* y, T* out, std::int64_t count);
   // out = scale * exp(x - shift)

@@ -305,24 +305,24 @@ template <class T> kernels::Factor product(const T* x, std::int64_t count) {
   return total;
 }
 
-/// `kDeep` floats at a time change a product by so little that none leaves the range of double.
+/// Of few floats, six of which change a product by so little that none leaves the range of double.
+template <class T> kernels::Factor short_product(const T* x, std::int64_t count) {
+  constexpr std::int64_t kDeep = 6;
+  kernels::Factor total{1, 0};
+  for (std::int64_t i = 0; i < count; i += kDeep) {
+    double part = 1;
+    for (std::int64_t k = i; k < count && k < i + kDeep; ++k) part *= static_cast<double>(x[k]);
+    total = i == 0 ? kernels::scaled_factor(part, 0) : total * kernels::Factor{part, 0};
+  }
+  return total;
+}
+
 template <class T>
 void products_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* products) {
-  constexpr std::int64_t kDeep = 6, kShort = 4 * kDeep;
-  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step) {
-    if (sizeof(T) == 8 || count > kShort) {
-      products[row] = static_cast<T>(kernels::value_of(product(rows, count)));
-      continue;
-    }
-    kernels::Factor total{1, 0};
-    for (std::int64_t i = 0; i < count; i += kDeep) {
-      double part = 1;
-      for (std::int64_t k = i; k < count && k < i + kDeep; ++k) part *= static_cast<double>(rows[k]);
-      total = i == 0 ? kernels::Factor{part, 0}
-                     : kernels::scaled_factor(total.part, total.exponent) * kernels::Factor{part, 0};
-    }
-    products[row] = static_cast<T>(kernels::value_of(total));
-  }
+  constexpr std::int64_t kShort = sizeof(T) == 4 ? 24 : 0;
+  for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
+    products[row] =
+        static_cast<T>(kernels::value_of(count <= kShort ? short_product(rows, count) : product(rows, count)));
 }
 
 struct AsItIs {
@@ -429,41 +429,14 @@ template <class T> void softmax(const T* x, T* y, std::int64_t count) {
   binary<kernels::Mul, T>(y, 1, &scale, 0, y, count);
 }
 
-/// Calls use(row, shift, log) for each row: the logarithm of the sum of exp(x - shift). The logarithms of as many rows as
-/// stay in the first-level cache are taken side by side.
-template <class T, class Use>
-CAPSTAN_INLINE void with_logs_of_sums(const T* x, std::int64_t row_count, std::int64_t count, Use use) {
-  constexpr std::int64_t kMost = 64, kValues = 4096;
-  const std::int64_t together = count * kMost <= kValues ? kMost : count < kValues ? kValues / count : 1;
-  T shifts[kMost];
-  double sums[kMost];
-  for (std::int64_t first = 0; first < row_count; first += together) {
-    const std::int64_t rows = row_count - first < together ? row_count - first : together;
-    for (std::int64_t r = 0; r < rows; ++r) sums[r] = shifted_sum_of_exp(x + (first + r) * count, shifts + r, count);
-    unary<kernels::Log, double>(sums, sums, rows);
-    for (std::int64_t r = 0; r < rows; ++r) use(first + r, shifts[r], sums[r]);
-  }
-}
-
-template <class T> void logsumexp(const T* x, T* y, std::int64_t row_count, std::int64_t count) {
-  with_logs_of_sums(x, row_count, count, [=](std::int64_t row, T shift, double log) {
-    y[row] = static_cast<T>(static_cast<double>(shift) + log);
-  });
-}
-
-template <class T> void log_softmax(const T* x, T* y, std::int64_t row_count, std::int64_t count) {
+// (x - shift) - log(sum): exact for large values, where shift + log(sum) would round. Of an infinity nothing is left but
+// NaN, as of all -infinity.
+template <class T> void log_softmax(const T* x, T shift, double log, T* y, std::int64_t count) {
   using L = Lanes<T>;
-  with_logs_of_sums(
-      x, row_count, count, [=](std::int64_t row, T largest, double log) __attribute__((always_inline)) {
-        const T* from = x + row * count;
-        T* to = y + row * count;
-        // of an infinity nothing is left but NaN, as of all -infinity
-        const L shift(largest), sub(static_cast<T>(log < HUGE_VAL ? log : __builtin_nan("")));
-        // (x - largest) - log(sum): exact for large values, where largest + log(sum) would round
-        std::int64_t i = 0;
-        for (; i + L::size <= count; i += L::size) ((L::load(from + i) - shift) - sub).store(to + i);
-        if (i < count) store_part((load_part(from + i, count - i) - shift) - sub, to + i, count - i);
-      });
+  const L largest(shift), sub(static_cast<T>(log < HUGE_VAL ? log : __builtin_nan("")));
+  std::int64_t i = 0;
+  for (; i + L::size <= count; i += L::size) ((L::load(x + i) - largest) - sub).store(y + i);
+  if (i < count) store_part((load_part(x + i, count - i) - largest) - sub, y + i, count - i);
 }
 
 template <class T> void softmax_backward(const T* grad, const T* y, T* out, std::int64_t count) {

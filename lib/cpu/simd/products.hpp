@@ -278,7 +278,8 @@ void gather_lanes(const T* from, const std::int64_t* at, std::int64_t lanes, std
 
 template <class T> void tiny_products(const TinyProducts<T>& p) {
   using L = Lanes<T>;
-  T a[kTinyProduct * L::size], sums[L::size];
+  alignas(64) T a[kTinyProduct * L::size];
+  alignas(64) T sums[L::size];
   T* const b = a + p.m * p.k * L::size;
   gather_lanes(p.a, p.a_at, p.count, p.m, p.a_row, p.k, p.a_column, a);
   gather_lanes(p.b, p.b_at, p.count, p.n, p.b_column, p.k, p.b_row, b);  // columns one behind the other

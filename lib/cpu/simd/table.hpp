@@ -31,7 +31,6 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .max_rows = &extreme_rows<kernels::Maximum, T>,
       .min_rows = &extreme_rows<kernels::Minimum, T>,
       .shifted_sum_of_exp = &shifted_sum_of_exp<T>,
-      .logsumexp = &logsumexp<T>,
       .softmax = &softmax<T>,
       .log_softmax = &log_softmax<T>,
       .softmax_backward = &softmax_backward<T>,
