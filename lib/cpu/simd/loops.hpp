@@ -173,17 +173,20 @@ template <class T> void spread(const T* x, T shift, std::int64_t count, double* 
   *second = squares[0];
 }
 
-// In double, 32 sums side by side; of short rows two.
+// In double, 32 sums side by side; of short rows those of a register, and two of what is left over.
 template <class T> double sum_of_squares(const T* x, std::int64_t count) {
   using W = Lanes<double>;
   constexpr int kSide = 32, kRegisters = kSide / W::size;
   if (count < kSide) {
-    double pair[2] = {0, 0};
-    for (std::int64_t i = 0; i < count; ++i) {
+    W part(0);
+    std::int64_t i = 0;
+    for (; i + W::size <= count; i += W::size) part = fma(load_wide(x + i), load_wide(x + i), part);
+    double rest[2] = {i > 0 ? add_lanes(part) : 0, 0};
+    for (; i < count; ++i) {
       const auto value = static_cast<double>(x[i]);
-      pair[i % 2] += value * value;
+      rest[i % 2] += value * value;
     }
-    return pair[0] + pair[1];
+    return rest[0] + rest[1];
   }
   W parts[kRegisters];
   for (auto& part : parts) part = W(0);
