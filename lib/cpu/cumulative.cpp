@@ -1,8 +1,9 @@
 // Running sums and their relatives along an axis. Totals are double for floating elements, 64 bits for integers.
 //
 // Where the axis is the last, each addition waits for the one before it, so several rows run side by side, but for
-// those that are so short that processors begin the next before the last has ended; long rows are cut at fixed places, totalled, and then run from where the parts before them end. Along other axes whole rows of
-// totals advance at once. No result depends on the number of threads.
+// those that are so short that processors begin the next before the last has ended; long rows are cut at fixed places,
+// totalled, and then run from where the parts before them end. Along other axes whole rows of totals advance at once.
+// No result depends on the number of threads.
 #include <algorithm>
 #include <cmath>
 #include <limits>

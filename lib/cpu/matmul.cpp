@@ -82,13 +82,13 @@ void matmul(const TensorImpl& a, const TensorImpl& b, const TensorImpl* bias, Te
   const TensorImpl &x = *left.impl(), &y = *right.impl();
   const std::int64_t batch = out.numel() / (m * n);
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
-    const Loops<2> loops(out.shape, {&x, &y}, 2);
     const auto matrix = [](const TensorImpl& of, std::int64_t at) {
       return Matrix<const T>{of.as<T>() + at, of.strides[of.rank() - 2], of.strides[of.rank() - 1]};
     };
     const Matrix<const T> first = matrix(x, 0), second = matrix(y, 0);
     const Start<T> start{bias == nullptr ? nullptr : bias->as<T>(), accumulate};
     if (batch == 1) return multiply_sparse<T>(first, second, out.as<T>(), n, m, n, k, start);
+    const Loops<2> loops(out.shape, {&x, &y}, 2);
     // few but large products are split one by one, others among the threads
     if (batch < threads() && m * n * k >= kLargeProduct) {
       Batch item(loops, 0);
