@@ -57,7 +57,7 @@ struct FarProduct {
   kernels::Factor total;
   static FarProduct none() noexcept { return {{1, 0}}; }
   void join(const FarProduct& after) noexcept { total = total * after.total; }
-  void add(double x) noexcept {
+  [[gnu::noinline]] void add(double x) noexcept {
     const kernels::Factor factor = kernels::is_near(x) ? kernels::Factor{x, 0} : kernels::scaled_factor(x, 0);
     const double part = total.part * factor.part;
     const std::int64_t exponent = total.exponent + factor.exponent;

@@ -177,9 +177,14 @@ inline void gather_tile(std::int64_t element, const std::byte* from, TileSteps s
   else gather(std::uint8_t{});
 }
 
+/// What `for_runs` is given, wherever it came from: there is one `gather_runs` for all.
+using CallRun = void (*)(const void* run, std::int64_t begin, std::int64_t count, const std::byte* const* data,
+                         const std::int64_t* step);
+
 /// `for_runs` for loops whose innermost one is short or strided: in blocks, for which operands are gathered into buffers.
-template <int N, class Run>
-void gather_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run run) {
+template <int N>
+[[gnu::noinline]] void gather_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, const void* run,
+                                   CallRun call) {
   constexpr std::int64_t kBlock = 512;
   struct Tile {
     const std::byte* from;
@@ -224,7 +229,7 @@ void gather_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, 
           place.next(rows);
         }
       }
-      run(at, block, data, ones);
+      call(run, at, block, data, ones);
       at += block;
     }
   });
@@ -256,7 +261,9 @@ void for_runs(const Loops<N>& loops, std::int64_t total, std::int64_t grain, Run
     });
     return;
   }
-  gather_runs(loops, total, grain / 4, run);
+  gather_runs(loops, total, grain / 4, &run,
+              [](const void* own, std::int64_t begin, std::int64_t count, const std::byte* const* data,
+                 const std::int64_t* step) { (*static_cast<const Run*>(own))(begin, count, data, step); });
 }
 
 }  // namespace capstan::on_cpu
