@@ -125,6 +125,56 @@ TEST_CASE("float32 and 16-bit totals do not drift", "[cumulative]") {
   CHECK(values(halves).back() == 500);  // a running bfloat16 total would stay at 256
 }
 
+namespace {
+
+/// Running products of each line of `x` along the last axis, and for each element the product of all others, in long
+/// double, whose range is 16 times as wide as that of double.
+struct WideProducts {
+  std::vector<double> running, others;
+
+  WideProducts(const Tensor& x, CumulativeOptions options) {
+    const std::vector<double> list = values(x);
+    const auto count = static_cast<std::size_t>(x.size(-1));
+    running.resize(list.size()), others.resize(list.size());
+    for (std::size_t line = 0; line < list.size(); line += count) {
+      long double product = 1;
+      for (std::size_t k = 0; k < count; ++k) {
+        const std::size_t at = line + (options.reverse ? count - 1 - k : k);
+        const long double after = product * static_cast<long double>(list[at]);
+        running[at] = static_cast<double>(options.exclusive ? product : after);
+        product = after;
+        long double other = 1;
+        for (std::size_t i = line; i < line + count; ++i) other *= i == at ? 1 : static_cast<long double>(list[i]);
+        others[at] = static_cast<double>(other);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("products of lines of any numbers, in and out of range, and their gradients", "[cumulative][gradient]") {
+  const Tensor doubles{0.0, 1.0, -3.0, 0x1p-1000, -0x1p-600, 0x1p600, 0x1p1000, kInfinity, kNaN};
+  const Tensor floats = Tensor{0.0, 1.0, -3.0, 0x1p-149, -0x1p-110, 0x1p90, 0x1p127, kInfinity, kNaN}.to(DType::float32);
+  for (const Tensor& numbers : {doubles, floats})
+    for (const std::int64_t kinds : {2, 3, 6, 7, 9})  // masks, nothing infinite, all
+      for (const std::int64_t count : {2, 5, 10, 40}) {
+        if (numbers.dtype() == DType::float64 && count > 10) continue;  // beyond the range of long double
+        const Tensor x = gather(numbers, randint(0, kinds, {500, count}), 0);
+        const Tensor columns = transpose(x).copy();
+        for (const CumulativeOptions& o : every_way) {
+          INFO(name(x.dtype()) << ", " << kinds << " kinds, lines of " << count << text_of(o));
+          const WideProducts wide(x, o);
+          const Tensor expected = from_doubles(wide.running, x.shape(), x.dtype());
+          CHECK(same(cumprod(x, 1, o), expected));
+          CHECK(same(cumprod(columns, 0, o), transpose(expected)));
+          GradientTape tape;
+          tape.watch(x);
+          CHECK(same(tape.gradient(sum(prod(x, 1)), x), from_doubles(wide.others, x.shape(), x.dtype())));
+        }
+      }
+}
+
 TEST_CASE("running totals meet zeros, infinities and NaN as their definitions do", "[cumulative]") {
   CHECK(same(cumsum(Tensor{1.0, kInfinity, -kInfinity, 1.0}, 0), {1.0, kInfinity, kNaN, kNaN}));
   CHECK(same(cumprod(Tensor{2.0, 0.0, 3.0, kNaN}, 0), {2.0, 0.0, 0.0, kNaN}));

@@ -51,6 +51,9 @@ inline constexpr double sequence64 = 1e-12;
 // A few recurrent steps in float16 and back, each some ten roundings by at most 5e-4, most of which cancel or are damped.
 inline constexpr double recurrent16 = 2e-2;
 
+// What is computed in float32 and rounded to bfloat16 once: half of its last place, relative.
+inline constexpr double rounded_to_bfloat16 = 0x1p-8;
+
 // Gradients of a few products whose operands are rounded to 16 bits, relative to the largest value: each rounds by at
 // most 5e-4 in float16 and 4e-3 in bfloat16, and most of it cancels.
 inline constexpr double autocast_float16 = 1e-2;

@@ -41,14 +41,16 @@ struct IntegerProduct {
   void add(std::uint64_t x) noexcept { total *= x; }
   std::uint64_t value() const noexcept { return total; }
 };
-/// What leaves the range of double, or would be subnormal, stays infinite, NaN or zero up to the end.
+/// What leaves the range of double, or would be subnormal, stays infinite or NaN up to the end; zeros are zeros.
 struct NearProduct {
   double total;
   static NearProduct none() noexcept { return {1}; }
   void join(const NearProduct& after) noexcept { add(after.total); }
   void add(double x) noexcept {
+    using Double = std::numeric_limits<double>;
     const double product = total * x;
-    total = std::fabs(product) < std::numeric_limits<double>::min() ? 0 : product;
+    const bool stays = (std::fabs(product) >= Double::min()) | (x == 0) | (total == 0);
+    total = stays ? product : Double::quiet_NaN();
   }
   double value() const noexcept { return total; }
 };
@@ -290,14 +292,25 @@ void run_along(const TensorImpl& x, int axis, bool exclusive, bool reverse, Tens
   }
 }
 
-/// Whether a line of products may have left the range of double: it then ends in zero, infinity or NaN.
-template <class T>
-bool may_have_left_range(const Around& around, bool reverse, const TensorImpl& out) {
-  const T* y = out.as<T>() + (reverse ? 0 : (around.count - 1) * around.inner);
-  for (std::int64_t i = 0; i < around.outer; ++i, y += around.count * around.inner)
-    for (std::int64_t j = 0; j < around.inner; ++j)
-      if (y[j] == 0 || !std::isfinite(y[j])) return true;
-  return false;
+/// One line of products, whose elements are `step` apart in the order of the walk.
+template <bool kExclusive, class T>
+[[gnu::noinline]] void run_far_product(const T* x, T* y, std::int64_t count, std::int64_t step) {
+  FarProduct running = FarProduct::none();
+  for (std::int64_t i = 0; i < count; ++i) advance<kExclusive>(running, x + i * step, y + i * step);
+}
+
+/// Lines of near products that may have left the range of double once more.
+template <bool kExclusive, class T>
+void run_far_products(const T* x, T* y, const Around& around, bool reverse) {
+  const std::int64_t count = around.count, inner = around.inner;
+  const std::int64_t first = reverse ? (count - 1) * inner : 0, step = reverse ? -inner : inner;
+  base::parallel_for(around.outer * inner, kExpensiveGrain / count + 1, [=](std::int64_t begin, std::int64_t end) {
+    std::int64_t column = begin % inner, at = begin / inner * count * inner + column + first;
+    for (std::int64_t i = begin; i < end; ++i, ++at, ++column) {
+      if (column == inner) column = 0, at += (count - 1) * inner;
+      if (!std::isfinite(y[at + (count - 1) * step])) run_far_product<kExclusive>(x + at, y + at, count, step);
+    }
+  });
 }
 
 }  // namespace
@@ -317,17 +330,8 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
       case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
       case Cumulation::product:
         run_along<NearProduct, T>(from, axis, exclusive, reverse, out);
-        if (const Around around(x.shape, axis);
-            may_have_left_range<T>(around, reverse, out)) {  // rare: one way for all
-          const T* x_at = from.as<T>();
-          T* y_at = out.as<T>();
-          walk_lines(around, reverse, FarProduct::none(),
-                     [=](FarProduct& running, std::int64_t at, std::int64_t, std::int64_t) {
-                       if (exclusive) advance<true>(running, x_at + at, y_at + at);
-                       else advance<false>(running, x_at + at, y_at + at);
-                     });
-        }
-        return;
+        return (exclusive ? run_far_products<true, T> : run_far_products<false, T>)(
+            from.as<T>(), out.as<T>(), Around(x.shape, axis), reverse);
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
     }
   });

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/core/dispatch.hpp"
+#include "lib/cpu/along.hpp"
 #include "lib/cpu/parts.hpp"
 #include "lib/cpu/reducing.hpp"
 #include "lib/cpu/simd/kernels.hpp"
@@ -93,26 +94,51 @@ void moments(const TensorImpl& x, unsigned reduced, double correction, bool root
   });
 }
 
+namespace {
+
+/// A row's product without each of its elements, times `grad`: what comes before an element times what comes behind it,
+/// of which `before` keeps the former.
+template <class T>
+void other_factors(const T* x, double grad, std::int64_t count, T* to, kernels::Factor* before) {
+  kernels::Factor product{1, 0};
+  for (std::int64_t i = 0; i < count; ++i) {
+    before[i] = product;
+    product = kernels::extended(product, x[i]);
+  }
+  product = kernels::scaled_factor(grad, 0);
+  for (std::int64_t i = count - 1; i >= 0; --i) {
+    to[i] = static_cast<T>(kernels::value_of(before[i] * product));
+    product = kernels::extended(product, x[i]);
+  }
+}
+
+/// The same as quotients of the row's product, where they are as good; else false.
+template <class T>
+bool quotients_of_product(const T* x, double grad, std::int64_t count, T* to) {
+  const kernels::Factor all = simd().of<T>().product(x, count);
+  const kernels::Factor dividend = kernels::scaled_factor(all.part * grad, all.exponent);
+  const bool normal = dividend.exponent >= -1022 && dividend.exponent <= 1023;
+  if (all.part == 0 || !std::isfinite(all.part) || !std::isfinite(grad)) return false;
+  if (sizeof(T) == 8 && !normal) return false;  // of a float such a quotient is 0 or infinite, as its dividend
+  const double part = kernels::value_of(dividend);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(part / static_cast<double>(x[i]));
+  return true;
+}
+
+}  // namespace
+
 void prod_backward(const TensorImpl& grad, const TensorImpl& x, TensorImpl& out) {
   const std::int64_t rows = x.shape[0], count = x.shape[1];
-  core::Scratch<kernels::Factor> before(rows * count,
-                                        core::calling_place());  // for each element, the product before it
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
-    base::parallel_for(rows, kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(kernels::Factor));
+    const std::int64_t grain = kCheapGrain / (count + 1) + 1;
+    for_lanes(rows, grain, bytes, [&](std::byte* scratch, std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const T* from = x.as<T>() + row * count;
         T* to = out.as<T>() + row * count;
-        kernels::Factor* left = before.data() + row * count;
-        kernels::Factor product{1, 0};
-        for (std::int64_t i = 0; i < count; ++i) {
-          left[i] = product;
-          product = kernels::extended(product, from[i]);
-        }
-        product = kernels::scaled_factor(static_cast<double>(grad.as<T>()[row]), 0);
-        for (std::int64_t i = count - 1; i >= 0; --i) {
-          to[i] = static_cast<T>(kernels::value_of(left[i] * product));
-          product = kernels::extended(product, from[i]);
-        }
+        const auto slope = static_cast<double>(grad.as<T>()[row]);
+        if (!quotients_of_product(from, slope, count, to))
+          other_factors(from, slope, count, to, reinterpret_cast<kernels::Factor*>(scratch));
       }
     });
   });

@@ -4,6 +4,7 @@
 #include "lib/cpu/multiply.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "lib/core/allocator.hpp"
 #include "lib/cpu/product.hpp"
@@ -19,6 +20,12 @@ constexpr std::int64_t kLongBlock = 96;
 /// Rows are cut at multiples of this: then a tile of a single row, which adds in an order of its own, stands where the
 /// whole has one.
 constexpr std::int64_t kRows = 12;
+
+/// For so few rows the right operand is not packed.
+constexpr std::int64_t kFewRows = 12;
+
+/// A dot product is made in pieces of so many terms, or in so many pieces.
+constexpr std::int64_t kDotTerms = 1 << 15, kDotPieces = 64;
 
 /// Strips of a block, and values of the left operand for each: together they stay in the second-level cache.
 constexpr std::int64_t kStrips = 4, kBlockValues = 8 * kRows * kSumBlock;
@@ -106,9 +113,49 @@ bool is_dots(const Product<T>& x) {
   return x.a.column == 1 && x.b.row == 1 && 4 * x.n <= lanes && x.k >= x.n * lanes;
 }
 
+/// Few rows: the right operand as it stands. Columns among the threads.
+template <class T>
+void multiply_few(const Product<T>& x) {
+  cut_columns(x).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    const Product<T> part = columns_of(x, begin, end);
+    if (x.b.column != 1) return add_dots(part, block_terms(x.k));
+    for (std::int64_t p = 0; p < x.k; p += kLongBlock) add_terms(part, p, std::min(kLongBlock, x.k - p));
+  });
+}
+template <class T>
+bool is_few(const Product<T>& x) {
+  const bool dots = x.a.column == 1 && x.b.row == 1 && x.k >= 8 * simd().of<T>().lanes;
+  return x.m <= kFewRows && (x.b.column == 1 || dots);
+}
+
+/// Few rows and columns of long dot products. Pieces of them among the threads.
+template <class T>
+void multiply_long_dots(const Product<T>& x) {
+  constexpr std::int64_t kLanes = 64 / sizeof(T), kMost = kFewRows * kLanes / 4;  // what `is_dots` allows
+  T sums[kDotPieces][kMost];
+  const std::int64_t terms = std::max(ceil_div(x.k, kDotPieces), kDotTerms), pieces = ceil_div(x.k, terms);
+  base::parallel_for(pieces, 2 * kCheapGrain / (x.m * x.n * terms) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Product<T> piece = terms_of(x, i * terms, (i + 1) * terms);
+      piece.c = sums[i], piece.c_row = x.n, piece.start = {};
+      add_dots(piece, block_terms(piece.k));
+    }
+  });
+  for (std::int64_t row = 0; row < x.m; ++row) {
+    T* const to = x.c + row * x.c_row;
+    begin_row(x.start, to, x.n);
+    for (std::int64_t j = 0; j < x.n; ++j) {
+      double sum = 0;
+      for (std::int64_t i = 0; i < pieces; ++i) sum += static_cast<double>(sums[i][row * x.n + j]);
+      to[j] += static_cast<T>(sum);
+    }
+  }
+}
+
 /// All columns are dot products. Rows among the threads.
 template <class T>
 void multiply_dots(const Product<T>& x) {
+  if (x.m <= kFewRows && x.k > kDotTerms) return multiply_long_dots(x);
   Cut(x, x.m, kRows).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     add_dots(rows_of(x, begin, end), block_terms(x.k));
   });
@@ -127,9 +174,20 @@ Product<T> in_rows(Product<T> x, T* to) {
   return x;
 }
 
+/// A matrix whose columns are contiguous and a vector, as that vector and the transposed matrix, whose rows are.
+template <class T>
+Product<T> with_rows(Product<T> x) {
+  if (x.n != 1 || x.a.row != 1 || x.c_row != 1 || x.start.bias != nullptr) return x;
+  std::swap(x.m, x.n);
+  x.a = std::exchange(x.b, {x.a.data, x.a.column, x.a.row});
+  std::swap(x.a.row, x.a.column);
+  return x;
+}
+
 /// A product in the way that suits it; `large` takes those whose right operand is packed.
 template <class T, class Large>
-void multiply_with(const Product<T>& x, Large large) {
+void multiply_with(const Product<T>& any, Large large) {
+  const Product<T> x = with_rows(any);
   if (x.m == 0 || x.n == 0) return;
   if (x.k == 0) {
     for (std::int64_t i = 0; i < x.m; ++i) begin_row(x.start, x.c + i * x.c_row, x.n);
@@ -138,6 +196,7 @@ void multiply_with(const Product<T>& x, Large large) {
   if (is_dots(x)) multiply_dots(x);
   else if (x.b.column == 1 && is_small(x.m, x.n, x.k)) multiply_small(x);
   else if (x.b.column == 1 && is_long(x)) multiply_long(x);
+  else if (is_few(x)) multiply_few(x);
   else large(x);
 }
 

@@ -40,7 +40,7 @@ inline constexpr std::int64_t kTinyProduct = 128;
 /// (m + n) * k is at most kTinyProduct.
 template <class T> struct TinyProducts {
   const T *a, *b;
-  const std::int64_t *a_at = nullptr, *b_at = nullptr;  // where those of each lane begin
+  const std::int64_t *a_at = nullptr, *b_at = nullptr;  // where those of each lane begin, valid in all of them
   std::int64_t a_row, a_column, b_row, b_column;
   T* c;
   std::int64_t count = 0, m, n, k;

@@ -260,7 +260,7 @@ CAPSTAN_INLINE bool all_near(Lanes<double> x) {
 }
 
 // In double, several side by side, which are looked after often enough to stay in range.
-template <class T> kernels::Factor product(const T* x, std::int64_t count) {
+template <class T> kernels::Factor long_product(const T* x, std::int64_t count) {
   using L = Lanes<T>;
   using W = Lanes<double>;
   constexpr int kRegisters = 4, kSide = kRegisters * W::size, kDeep = 6;  // six floats change it by 2^894 at most
@@ -320,12 +320,15 @@ template <class T> kernels::Factor short_product(const T* x, std::int64_t count)
   return total;
 }
 
+template <class T> kernels::Factor product(const T* x, std::int64_t count) {
+  constexpr std::int64_t kShort = sizeof(T) == 4 ? 24 : 0;
+  return count <= kShort ? short_product(x, count) : long_product(x, count);
+}
+
 template <class T>
 void products_of_rows(const T* rows, std::int64_t row_step, std::int64_t row_count, std::int64_t count, T* products) {
-  constexpr std::int64_t kShort = sizeof(T) == 4 ? 24 : 0;
   for (std::int64_t row = 0; row < row_count; ++row, rows += row_step)
-    products[row] =
-        static_cast<T>(kernels::value_of(count <= kShort ? short_product(rows, count) : product(rows, count)));
+    products[row] = static_cast<T>(kernels::value_of(product(rows, count)));
 }
 
 struct AsItIs {

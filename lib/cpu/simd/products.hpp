@@ -261,18 +261,15 @@ template <class T> void dot_columns(const SmallGemm<T>& g) {
   if (column < g.n) columns(column, std::integral_constant<int, 1>());
 }
 
-/// Element (i, j) of some matrices side by side in `to`, zeros in lanes beyond them.
+/// Element (i, j) of as many matrices as a register has lanes, side by side in `to`.
 template <class T>
-void gather_lanes(const T* from, const std::int64_t* at, std::int64_t lanes, std::int64_t rows, std::int64_t row_step,
-                  std::int64_t columns, std::int64_t column_step, T* to) {
+void gather_lanes(const T* from, const std::int64_t* at, std::int64_t rows, std::int64_t row_step, std::int64_t columns,
+                  std::int64_t column_step, T* to) {
   constexpr std::int64_t size = Lanes<T>::size;
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j, to += size) {
       const T* const element = from + i * row_step + j * column_step;
-      if (lanes == size)
-        for (std::int64_t lane = 0; lane < size; ++lane) to[lane] = element[at[lane]];
-      else
-        for (std::int64_t lane = 0; lane < size; ++lane) to[lane] = lane < lanes ? element[at[lane]] : T(0);
+      for (std::int64_t lane = 0; lane < size; ++lane) to[lane] = element[at[lane]];
     }
 }
 
@@ -281,8 +278,8 @@ template <class T> void tiny_products(const TinyProducts<T>& p) {
   alignas(64) T a[kTinyProduct * L::size];
   alignas(64) T sums[L::size];
   T* const b = a + p.m * p.k * L::size;
-  gather_lanes(p.a, p.a_at, p.count, p.m, p.a_row, p.k, p.a_column, a);
-  gather_lanes(p.b, p.b_at, p.count, p.n, p.b_column, p.k, p.b_row, b);  // columns one behind the other
+  gather_lanes(p.a, p.a_at, p.m, p.a_row, p.k, p.a_column, a);
+  gather_lanes(p.b, p.b_at, p.n, p.b_column, p.k, p.b_row, b);  // columns one behind the other
   for (std::int64_t i = 0; i < p.m; ++i)
     for (std::int64_t j = 0; j < p.n; ++j) {
       const T *left = a + i * p.k * L::size, *right = b + j * p.k * L::size;
