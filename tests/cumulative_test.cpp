@@ -155,7 +155,8 @@ struct WideProducts {
 
 TEST_CASE("products of lines of any numbers, in and out of range, and their gradients", "[cumulative][gradient]") {
   const Tensor doubles{0.0, 1.0, -3.0, 0x1p-1000, -0x1p-600, 0x1p600, 0x1p1000, kInfinity, kNaN};
-  const Tensor floats = Tensor{0.0, 1.0, -3.0, 0x1p-149, -0x1p-110, 0x1p90, 0x1p127, kInfinity, kNaN}.to(DType::float32);
+  const Tensor floats =
+      Tensor{0.0, 1.0, -3.0, 0x1p-149, -0x1p-110, 0x1p90, 0x1p127, kInfinity, kNaN}.to(DType::float32);
   for (const Tensor& numbers : {doubles, floats})
     for (const std::int64_t kinds : {2, 3, 6, 7, 9})  // masks, nothing infinite, all
       for (const std::int64_t count : {2, 5, 10, 40}) {
@@ -195,6 +196,17 @@ TEST_CASE("a product that is zero stays zero, however long the row and however l
   const Tensor product = cumprod(x, 0);
   CHECK(number(max(product)) == 0);
   CHECK(number(min(product)) == 0);
+}
+
+TEST_CASE("a product of a long row comes back from where parts of it leave the range of double", "[cumulative]") {
+  const Tensor halves = full({50000}, 0.5f), twos = full({50000}, 2.0f);
+  for (const Tensor& x :
+       {concat({halves, twos}, 0), concat({twos, halves}, 0), concat({twos, halves, zeros({9})}, 0)}) {
+    const Tensor product = cumprod(x, 0);
+    CHECK(number(product.index({99999})) == 1);
+    CHECK(number(product.index({99899})) == std::exp2(number(x.index({0})) < 1 ? -100 : 100));
+    CHECK(number(product.index({-1})) == (x.size(0) == 100000 ? 1 : 0));
+  }
 }
 
 TEST_CASE("logcumsumexp neither overflows nor loses what is small", "[cumulative]") {

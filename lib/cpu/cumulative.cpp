@@ -41,16 +41,14 @@ struct IntegerProduct {
   void add(std::uint64_t x) noexcept { total *= x; }
   std::uint64_t value() const noexcept { return total; }
 };
-/// What leaves the range of double, or would be subnormal, stays infinite or NaN up to the end; zeros are zeros.
+/// What leaves the range of double, or would be subnormal, stays infinite, NaN or zero up to the end.
 struct NearProduct {
   double total;
   static NearProduct none() noexcept { return {1}; }
   void join(const NearProduct& after) noexcept { add(after.total); }
   void add(double x) noexcept {
-    using Double = std::numeric_limits<double>;
     const double product = total * x;
-    const bool stays = (std::fabs(product) >= Double::min()) | (x == 0) | (total == 0);
-    total = stays ? product : Double::quiet_NaN();
+    total = std::fabs(product) < std::numeric_limits<double>::min() ? 0 : product;
   }
   double value() const noexcept { return total; }
 };
@@ -177,6 +175,11 @@ void run_short_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, std
   }
 }
 
+/// How many parts each of these rows is cut into.
+std::int64_t parts_of(std::int64_t rows, std::int64_t count) {
+  return rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
+}
+
 template <bool kExclusive, class R, class T>
 void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reverse) {
   const std::int64_t step = reverse ? -1 : 1;
@@ -184,7 +187,7 @@ void run_rows(const T* x, T* y, std::int64_t rows, std::int64_t count, bool reve
     return base::parallel_for(rows, kExpensiveGrain / count + 1, [&](std::int64_t begin, std::int64_t end) {
       run_short_rows<kExclusive, R>(x + begin * count, y + begin * count, end - begin, count, step);
     });
-  const std::int64_t parts = rows < kFewRows && count > 2 * kPart ? (count + kPart - 1) / kPart : 1;
+  const std::int64_t parts = parts_of(rows, count);
   const std::int64_t length = parts == 1 ? count : kPart, items = rows * parts;
   const std::int64_t grain = (kExpensiveGrain / length / kSide + 1) * kSide;
   const auto strip = [=](std::int64_t item) {
@@ -292,23 +295,38 @@ void run_along(const TensorImpl& x, int axis, bool exclusive, bool reverse, Tens
   }
 }
 
-/// One line of products, whose elements are `step` apart in the order of the walk.
+/// Whether a line of products leaves the range of double, taken one after the other. Its elements are `step` apart in the order of the walk.
+template <class T>
+bool leaves_range(const T* x, std::int64_t count, std::int64_t step) {
+  NearProduct running = NearProduct::none();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto factor = static_cast<double>(x[i * step]);
+    running.add(factor);
+    if (running.total == 0) return factor != 0;
+  }
+  return !std::isfinite(running.total);
+}
+
 template <bool kExclusive, class T>
 [[gnu::noinline]] void run_far_product(const T* x, T* y, std::int64_t count, std::int64_t step) {
   FarProduct running = FarProduct::none();
   for (std::int64_t i = 0; i < count; ++i) advance<kExclusive>(running, x + i * step, y + i * step);
 }
 
-/// Lines of near products that may have left the range of double once more.
+/// Once more, with exponents of their own: lines of products that have left the range of double. Of those that were cut
+/// any part may have done so.
 template <bool kExclusive, class T>
 void run_far_products(const T* x, T* y, const Around& around, bool reverse) {
   const std::int64_t count = around.count, inner = around.inner;
   const std::int64_t first = reverse ? (count - 1) * inner : 0, step = reverse ? -inner : inner;
+  const bool cut = inner == 1 && parts_of(around.outer, count) > 1;
   base::parallel_for(around.outer * inner, kExpensiveGrain / count + 1, [=](std::int64_t begin, std::int64_t end) {
     std::int64_t column = begin % inner, at = begin / inner * count * inner + column + first;
     for (std::int64_t i = begin; i < end; ++i, ++at, ++column) {
       if (column == inner) column = 0, at += (count - 1) * inner;
-      if (!std::isfinite(y[at + (count - 1) * step])) run_far_product<kExclusive>(x + at, y + at, count, step);
+      const T last = y[at + (count - 1) * step];
+      if (last != 0 && std::isfinite(last)) continue;
+      if (cut || leaves_range(x + at, count, step)) run_far_product<kExclusive>(x + at, y + at, count, step);
     }
   });
 }
@@ -330,8 +348,8 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
       case Cumulation::sum: return run_along<RunningSum<double>, T>(from, axis, exclusive, reverse, out);
       case Cumulation::product:
         run_along<NearProduct, T>(from, axis, exclusive, reverse, out);
-        return (exclusive ? run_far_products<true, T> : run_far_products<false, T>)(
-            from.as<T>(), out.as<T>(), Around(x.shape, axis), reverse);
+        return (exclusive ? run_far_products<true, T> : run_far_products<false, T>)(from.as<T>(), out.as<T>(),
+                                                                                    Around(x.shape, axis), reverse);
       case Cumulation::logsumexp: return run_along<RunningLogSumExp, T>(from, axis, exclusive, reverse, out);
     }
   });

@@ -21,8 +21,9 @@ constexpr std::int64_t kLongBlock = 96;
 /// whole has one.
 constexpr std::int64_t kRows = 12;
 
-/// For so few rows the right operand is not packed.
-constexpr std::int64_t kFewRows = 12;
+/// For so few rows the right operand is not packed: where it has so many bytes; where it has more, and only long pieces
+/// are fetched ahead; where columns are dot products.
+constexpr std::int64_t kFewRows = 16, kNearBytes = 1 << 25, kFewFarRows = 4, kFewDottedRows = 8;
 
 /// A dot product is made in pieces of so many terms, or in so many pieces.
 constexpr std::int64_t kDotTerms = 1 << 15, kDotPieces = 64;
@@ -124,8 +125,9 @@ void multiply_few(const Product<T>& x) {
 }
 template <class T>
 bool is_few(const Product<T>& x) {
-  const bool dots = x.a.column == 1 && x.b.row == 1 && x.k >= 8 * simd().of<T>().lanes;
-  return x.m <= kFewRows && (x.b.column == 1 || dots);
+  const bool near = x.n * x.k * static_cast<std::int64_t>(sizeof(T)) <= kNearBytes;
+  if (x.b.column == 1) return x.m <= (near ? kFewRows : kFewFarRows);
+  return x.a.column == 1 && x.b.row == 1 && x.m <= kFewDottedRows && x.k >= 8 * simd().of<T>().lanes;
 }
 
 /// Few rows and columns of long dot products. Pieces of them among the threads.
