@@ -61,6 +61,27 @@ std::vector<double> product_of(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+namespace {
+
+/// As exact as sums of rounded products, in all layouts.
+void check_product(std::int64_t m, std::int64_t k, std::int64_t n) {
+  const Tensor a = spread_over(-6, 0, {m, k}, 11), b = spread_over(-6, 0, {k, n}, 13);
+  const Sums expected(a, b);
+  INFO(m << " x " << k << " x " << n);
+  in_all_layouts(a, b, [&](const Tensor& left, const Tensor& right) {
+    const std::vector<double> product = product_of(left, right);
+    double most = 0, squares = 0;
+    for (std::size_t i = 0; i < product.size(); ++i) {
+      const double error = std::fabs(product[i] - expected.sum[i]) / expected.size[i];
+      most = std::max(most, error), squares += error * error;
+    }
+    CHECK(most < 16 * kUnit);
+    CHECK(std::sqrt(squares / static_cast<double>(product.size())) < kUnit);
+  });
+}
+
+}  // namespace
+
 TEST_CASE("float32 products are as exact as sums of rounded products", "[linalg][threads]") {
   const std::int64_t sizes[][3] = {{128, 128, 128},   {640, 256, 64}, {400, 65, 200},  {130, 97, 530}, {145, 321, 175},
                                    {64, 640, 256},    {49, 777, 81},  {80, 1600, 250},  // three blocks of terms
@@ -68,21 +89,17 @@ TEST_CASE("float32 products are as exact as sums of rounded products", "[linalg]
                                    {330, 3300, 300},   // five, of which the left operand's are not made all at once
                                    {1360, 1536, 260},  // nor all of its rows
                                    {2100, 70, 300}};
-  for (const auto& [m, k, n] : sizes) {
-    const Tensor a = spread_over(-6, 0, {m, k}, 11), b = spread_over(-6, 0, {k, n}, 13);
-    const Sums expected(a, b);
-    INFO(m << " x " << k << " x " << n);
-    in_all_layouts(a, b, [&](const Tensor& left, const Tensor& right) {
-      const std::vector<double> product = product_of(left, right);
-      double most = 0, squares = 0;
-      for (std::size_t i = 0; i < product.size(); ++i) {
-        const double error = std::fabs(product[i] - expected.sum[i]) / expected.size[i];
-        most = std::max(most, error), squares += error * error;
-      }
-      CHECK(most < 16 * kUnit);
-      CHECK(std::sqrt(squares / static_cast<double>(product.size())) < kUnit);
-    });
-  }
+  for (const auto& [m, k, n] : sizes) check_product(m, k, n);
+}
+
+TEST_CASE("float32 products of few rows, few columns and few but long rows are as exact", "[linalg][threads]") {
+  for (std::int64_t m = 1; m <= 20; ++m) check_product(m, 290, 131);
+  for (const std::int64_t m : {1, 2, 7, 8, 16}) check_product(m, 1100, 640);
+  for (const std::int64_t m : {4, 5}) check_product(m, 3000, 2900);  // the right operand has 35 MB
+  for (std::int64_t n = 1; n <= 6; ++n) check_product(700, 900, n);
+  for (const std::int64_t m : {1, 3, 16, 17})
+    for (const std::int64_t n : {1, 4, 5}) check_product(m, 66'000, n);
+  check_product(1, 2'200'000, 1);  // more terms than pieces have at least
 }
 
 TEST_CASE("float32 products of integers are exact while they are below 2^24", "[linalg]") {
@@ -127,10 +144,11 @@ TEST_CASE("NaN and infinities reach those sums of a float32 product that they ar
 }
 
 TEST_CASE("float32 products are added to what is there, and to rows of biases", "[linalg][threads]") {
-  const std::int64_t sizes[][3] = {{200, 900, 200}, {300, 900, 330}};
+  const std::int64_t sizes[][3] = {{200, 900, 200}, {300, 900, 330}, {7, 900, 330}, {1, 900, 600},
+                                   {300, 900, 1},   {16, 40'000, 3}, {1, 70'000, 1}};
   for (const auto& [m, k, n] : sizes)
     for (const bool infinite : {false, true}) {
-      const std::int64_t bad = infinite ? m - 20 : -1;  // in the second block of terms
+      const std::int64_t bad = infinite ? m - std::min<std::int64_t>(m, 20) : -1;  // in the second block of terms
       std::vector<double> numbers = values(random_in(0, 1, {m, k}, DType::float32, 25));
       if (infinite) numbers[static_cast<std::size_t>(bad * k + 880)] = kInfinity;
       const Tensor a = from_doubles(numbers, {m, k}, DType::float32);
@@ -139,9 +157,8 @@ TEST_CASE("float32 products are added to what is there, and to rows of biases", 
       const Sums expected(a, b);
       const std::vector<double> cs = values(c), biases = values(bias);
       INFO(m << " x " << k << " x " << n);
-      for (const int count : {1, 2, 7}) {
-        const ThreadCount threads_for_now(count);
-        const std::vector<double> added = values(addmm(c, a, b)), biased = values(linear(a, b, bias));
+      const auto check = [&](const Tensor& left, const Tensor& right) {
+        const std::vector<double> added = values(addmm(c, left, right)), biased = values(linear(left, right, bias));
         std::int64_t wrong = 0;
         for (std::int64_t i = 0; i < m; ++i)
           for (std::int64_t j = 0; j < n; ++j) {
@@ -153,6 +170,10 @@ TEST_CASE("float32 products are added to what is there, and to rows of biases", 
                        !(std::fabs(biased[at] - sum - offset) < 1e-5 * sum);
           }
         CHECK(wrong == 0);
+      };
+      for (const int count : {1, 2, 7}) {
+        const ThreadCount threads_for_now(count);
+        in_all_layouts(a, b, check);
       }
     }
 }
