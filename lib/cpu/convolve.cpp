@@ -6,40 +6,78 @@
 #include <atomic>
 
 #include "lib/core/dispatch.hpp"
+#include "lib/cpu/along.hpp"
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/simd/kernels.hpp"
 
 namespace capstan::on_cpu {
 namespace {
 
-/// The weights of `to` channels first .. first + width of a group: [from x taps, width], zeros beyond; with tiles
-/// [products, from x taps, width].
+/// Weights of some channels of the result, `used` of a panel's `width`, and where their tensor ends.
 template <class T>
-void pack_weights(const T* weight, const Pass& pass, const Blocks& blocks, const Channels& c, std::int64_t first,
-                  std::int64_t width, T* packed) {
-  const core::ScratchVector<Tap>& taps = pass.axis[2].taps;
-  const Shares shares(static_cast<std::int64_t>(taps.size()));
-  const std::int64_t used = std::min(width, c.to - first);
-  for (std::int64_t product = 0; product < blocks.products(); ++product)
-    for (std::int64_t from = 0; from < c.from; ++from)
-      for (const Tap& d : pass.axis[0].taps)
-        for (const Tap& h : pass.axis[1].taps) {
-          const T* row = weight + first * c.to_stride + from * c.from_stride +
-                         (d.weight * pass.axis[1].kernel + h.weight) * pass.axis[2].kernel;
-          for (std::size_t k = 0; blocks.tile == 0 && k < taps.size(); ++k, packed += width) {
-            for (std::int64_t i = 0; i < used; ++i) packed[i] = row[taps[k].weight + i * c.to_stride];
-            std::fill(packed + used, packed + width, T(0));
-          }
-          if (blocks.tile == 0) continue;
-          for (std::int64_t i = 0; i < used; ++i, row += c.to_stride) {
-            double sum = 0;
-            for (std::size_t k = 0; k < taps.size(); ++k)
-              sum += shares.of[product][k] * static_cast<double>(row[taps[k].weight]);
-            packed[i] = static_cast<T>(sum);
-          }
-          std::fill(packed + used, packed + width, T(0));
-          packed += width;
+struct PanelWeights {
+  const T *first, *end;
+  std::int64_t used, width;
+};
+
+constexpr std::int64_t kTurned = 16;  // rows and columns that are turned at once
+
+/// Those of the channels from .. from + count, one of the result beside the other: [count x kernel, width], zeros beyond.
+/// Writes up to kTurned - 1 rows more.
+template <class T>
+void turn_weights(const PanelWeights<T>& w, const Channels& c, std::int64_t kernel, std::int64_t from,
+                  std::int64_t count, T* to) {
+  const bool joined = c.from_stride == kernel;  // what the channels have follows one another
+  const std::int64_t runs = joined ? 1 : count, rows = joined ? count * kernel : kernel;
+  for (std::int64_t column = 0; column < w.width; column += kTurned)
+    for (std::int64_t run = 0; run < runs; ++run)
+      for (std::int64_t row = 0; row < rows; row += kTurned) {
+        const T* const source = w.first + column * c.to_stride + (from + run) * c.from_stride + row;
+        T* const turned = to + (run * rows + row) * w.width + column;
+        if (column + kTurned <= w.used && source + (kTurned - 1) * c.to_stride + kTurned <= w.end) {
+          simd().of<T>().transpose_tile(source, c.to_stride, turned, w.width);
+          continue;
         }
+        for (std::int64_t i = 0; i < std::min(kTurned, rows - row); ++i)
+          for (std::int64_t j = 0; j < std::min(kTurned, w.width - column); ++j)
+            turned[i * w.width + j] = column + j < w.used ? source[j * c.to_stride + i] : T(0);
+      }
+}
+
+/// Room for the weights that are turned at once.
+struct Turned {
+  std::int64_t channels, elements;
+  Turned(std::int64_t kernel, std::int64_t width)
+      : channels(std::max<std::int64_t>(128 / kernel, 1)), elements((channels * kernel + kTurned) * width) {}
+};
+
+/// The weights of a panel as its products take them: [from x taps, width]; with tiles [products, from x taps, width].
+template <class T>
+void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& blocks, const Channels& c, T* turned,
+                  T* packed) {
+  const PassAxis &depth = pass.axis[0], &height = pass.axis[1], &columns = pass.axis[2];
+  const std::int64_t kernel = depth.kernel * height.kernel * columns.kernel;
+  const std::int64_t at_once = Turned(kernel, w.width).channels, plane = c.from * blocks.taps(pass) * w.width;
+  const Shares shares(static_cast<std::int64_t>(columns.taps.size()));
+  std::int64_t taps[5];
+  for (std::size_t k = 0; blocks.tile != 0 && k < columns.taps.size(); ++k) taps[k] = columns.taps[k].weight;
+  for (std::int64_t from = 0; from < c.from; from += at_once) {
+    const std::int64_t count = std::min(at_once, c.from - from);
+    turn_weights(w, c, kernel, from, count, turned);
+    for (std::int64_t channel = 0; channel < count; ++channel)
+      for (const Tap& d : depth.taps)
+        for (const Tap& h : height.taps) {
+          const std::int64_t line = (d.weight * height.kernel + h.weight) * columns.kernel;
+          const T* const row = turned + (channel * kernel + line) * w.width;
+          if (blocks.tile != 0) {
+            simd().of<T>().filter_weights(row, taps, static_cast<int>(columns.taps.size()), shares.of, w.width, packed,
+                                          plane);
+            packed += w.width;
+            continue;
+          }
+          for (const Tap& tap : columns.taps) packed = std::copy_n(row + tap.weight * w.width, w.width, packed);
+        }
+  }
 }
 
 /// out[channel * plane + i * step] = sums[i * width + channel] for `count` places.
@@ -74,15 +112,21 @@ class ChannelLanes {
         count_(c.from * blocks_.taps(pass)),
         panel_(blocks_.products() * count_ * width_ + width_),
         packed_(c.groups * panels_ * panel_, core::calling_place()) {
-    base::parallel_for(c.groups * panels_, 65536 / panel_ + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t group = i / panels_, first = i % panels_ * width_;
-        T* const start = packed_.data() + i * panel_;
-        for (std::int64_t lane = 0; lane < width_; ++lane)
-          start[lane] = bias != nullptr && first + lane < c.to ? bias[group * c.to + first + lane] : T(0);
-        pack_weights(weight + group * c.group_stride, pass, blocks_, c, first, width_, start + width_);
-      }
-    });
+    const std::int64_t kernel = pass.axis[0].kernel * pass.axis[1].kernel * pass.axis[2].kernel;
+    const std::int64_t room = Turned(kernel, width_).elements * static_cast<std::int64_t>(sizeof(T));
+    const T* const end_of_weights = weight + c.groups * c.from * c.to * kernel;
+    for_lanes(c.groups * panels_, 65536 / panel_ + 1, room,
+              [&](std::byte* turned, std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const std::int64_t group = i / panels_, first = i % panels_ * width_;
+                  T* const start = packed_.data() + i * panel_;
+                  for (std::int64_t lane = 0; lane < width_; ++lane)
+                    start[lane] = bias != nullptr && first + lane < c.to ? bias[group * c.to + first + lane] : T(0);
+                  const T* const own = weight + group * c.group_stride + first * c.to_stride;
+                  pack_weights({own, end_of_weights, std::min(width_, c.to - first), width_}, pass, blocks_, c,
+                               reinterpret_cast<T*>(turned), start + width_);
+                }
+              });
   }
 
   /// False if tiles gave a result that is not finite. They bring such elements, and very large ones, to results whose
@@ -147,10 +191,15 @@ class ChannelLanes {
 
 /// The weights of each channel of the result one behind the other, for passes that take one channel at a time.
 template <class T>
-void pack_channels(const T* weight, const Pass& pass, const Blocks& blocks, const Channels& c, T* packed) {
-  const std::int64_t count = c.from * pass.taps();
+void pack_channels(const T* weight, const Pass& pass, const Channels& c, T* packed) {
   for (std::int64_t i = 0; i < c.groups * c.to; ++i)
-    pack_weights(weight + i / c.to * c.group_stride, pass, blocks, c, i % c.to, 1, packed + i * count);
+    for (std::int64_t from = 0; from < c.from; ++from) {
+      const T* const own = weight + i / c.to * c.group_stride + i % c.to * c.to_stride + from * c.from_stride;
+      for (const Tap& d : pass.axis[0].taps)
+        for (const Tap& h : pass.axis[1].taps)
+          for (const Tap& w : pass.axis[2].taps)
+            *packed++ = own[(d.weight * pass.axis[1].kernel + h.weight) * pass.axis[2].kernel + w.weight];
+    }
 }
 
 /// One pass whose results are each of one plane of the input, with a window that `plane_kernel` knows.
@@ -160,7 +209,7 @@ void run_planes(const Pass& pass, const Channels& c, const T* weight, const T* b
   constexpr std::int64_t kPieceResults = 16384, kPieceRows = 8;
   const std::int64_t count = pass.taps(), height = pass.axis[1].count, width = pass.axis[2].count;
   core::Scratch<T> packed(c.groups * c.to * count, core::calling_place());
-  pack_channels(weight, pass, Blocks(pass, 1), c, packed.data());
+  pack_channels(weight, pass, c, packed.data());
 
   const std::int64_t rows = padded(kPieceResults / width + 1, kPieceRows), pieces = parts(height, rows);
   const std::int64_t planes = batch * c.groups * c.to;
@@ -181,7 +230,7 @@ void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, cons
   const core::ScratchVector<std::int32_t> steps = tap_offsets(pass, blocks, c.from);
   const std::int64_t count = c.from * pass.taps();
   core::Scratch<T> packed(c.groups * c.to * count + 1, core::calling_place());
-  pack_channels(weight, pass, blocks, c, packed.data());
+  pack_channels(weight, pass, c, packed.data());
 
   const std::int64_t tasks = batch * c.groups * blocks.total(), over = 4 * simd().of<T>().lanes;
   const Tasks all(tasks, static_cast<double>(tasks) * static_cast<double>(blocks.results() * count * c.to));

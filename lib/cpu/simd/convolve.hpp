@@ -183,6 +183,24 @@ template <class T> void filter_input(const T* line, std::int64_t tiles, int m, T
   else filter_line<4>(line, tiles, to, pitch);
 }
 
+/// What each product takes of `count` taps, some of the rows of `weights` [kernel, width]: [6][width], `plane` apart.
+template <class T>
+void filter_weights(const T* weights, const std::int64_t* taps, int count, const double (*shares)[5],
+                    std::int64_t width, T* to, std::int64_t plane) {
+  using W = Lanes<double>;
+  double sums[W::size];
+  for (std::int64_t i = 0; i < width; i += W::size) {
+    W x[5];
+    for (int k = 0; k < count; ++k) x[k] = load_wide(weights + taps[k] * width + i);
+    for (int product = 0; product < kTileInputs; ++product) {
+      W sum(0);
+      for (int k = 0; k < count; ++k) sum = fma(x[k], W(shares[product][k]), sum);
+      sum.store(sums);
+      for (int lane = 0; lane < W::size; ++lane) to[product * plane + i + lane] = static_cast<T>(sums[lane]);
+    }
+  }
+}
+
 /// The results [tiles * m, width] of one tile after another from their products [6][tiles, width], `plane` apart.
 template <class T>
 void filter_output(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width, const T* bias,

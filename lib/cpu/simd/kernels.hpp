@@ -333,8 +333,10 @@ template <class T> struct FloatKernels {
   void (*give_terms)(const TermProduct<T>& p);
   std::int64_t lanes, panel;  // of a register; of the most columns that `offset_gemm` takes
   void (*offset_gemm)(const OffsetGemm<T>& g);
-  // convolve.hpp; lines, results and gradients of tiles of m columns, 2 or 4, and their 6 products
+  // convolve.hpp; lines, weights, results and gradients of tiles of m columns, 2 or 4, and their 6 products
   void (*filter_input)(const T* line, std::int64_t tiles, int m, T* to, std::int64_t pitch);
+  void (*filter_weights)(const T* weights, const std::int64_t* taps, int count, const double (*shares)[5],
+                         std::int64_t width, T* to, std::int64_t plane);
   void (*filter_output)(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width,
                         const T* bias, T* out);
   void (*filter_gradient)(const T* grad, std::int64_t tiles, int m, std::int64_t width, T* to, std::int64_t plane);

@@ -49,6 +49,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .panel = kTileLanes * Lanes<T>::size,
       .offset_gemm = &offset_gemm<T>,
       .filter_input = &filter_input<T>,
+      .filter_weights = &filter_weights<T>,
       .filter_output = &filter_output<T>,
       .filter_gradient = &filter_gradient<T>,
       .slide = &slide<T>,
