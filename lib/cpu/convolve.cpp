@@ -20,8 +20,6 @@ struct PanelWeights {
   std::int64_t used, width;
 };
 
-constexpr std::int64_t kTurned = 16;  // rows and columns that are turned at once
-
 /// Those of the channels from .. from + count, one of the result beside the other: [count x kernel, width], zeros beyond.
 /// Writes up to kTurned - 1 rows more.
 template <class T>
@@ -278,7 +276,7 @@ void run_pass(const Pass& pass, const Channels& c, const T* weight, const T* bia
     else run_column_lanes(pass, c, weight, bias, in, out, batch);
     return;
   }
-  const int tile = tile_of(pass, c.from, c.to);
+  const int tile = tile_of(pass, c.from, c.to, batch);
   const bool good = ChannelLanes<T>(pass, c, weight, bias, tile).run(in, out, batch);
   if (!good || (tile != 0 && base::rehearses())) ChannelLanes<T>(pass, c, weight, bias, 0).run(in, out, batch);
 }

@@ -57,8 +57,8 @@ Plane<T> plane_of(const Pass& pass, const T* x) {
 }
 
 inline constexpr int kProducts = 6;  // of a tile
-/// The results of a tile if minimal filtering serves a pass with that many channels, else 0.
-int tile_of(const Pass& pass, std::int64_t from, std::int64_t to);
+/// The results of a tile if minimal filtering serves a pass over so many images with that many channels, else 0.
+int tile_of(const Pass& pass, std::int64_t from, std::int64_t to, std::int64_t batch);
 
 /// a * b for a >= 0 and b >= 1, or 2^60 if that is less: far more elements than any memory holds.
 inline std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
@@ -160,6 +160,7 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
   }
 }
 
+inline constexpr std::int64_t kTurned = 16;  // rows and columns that `transpose_tile` takes
 inline constexpr std::int64_t kSteps = 256;  // products between loads and stores of the sums
 /// Results with fewer channels a group than a register has lanes, divided by this, take the columns as lanes instead.
 inline constexpr std::int64_t kFewChannels = 4;

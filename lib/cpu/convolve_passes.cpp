@@ -66,7 +66,7 @@ int plane_kernel(const Pass& pass) {
   return kernel == 3 || kernel == 5 ? static_cast<int>(kernel) : 0;
 }
 
-int tile_of(const Pass& pass, std::int64_t from, std::int64_t to) {
+int tile_of(const Pass& pass, std::int64_t from, std::int64_t to, std::int64_t batch) {
   const PassAxis& w = pass.axis[2];
   const auto taps = static_cast<std::int64_t>(w.taps.size());
   if ((taps != 3 && taps != 5) || w.in_step != 1 || w.out_step != 1) return 0;
@@ -74,7 +74,11 @@ int tile_of(const Pass& pass, std::int64_t from, std::int64_t to) {
   const auto others = static_cast<std::int64_t>(pass.axis[0].taps.size() * pass.axis[1].taps.size());
   if (from * others < 32 || to < 16) return 0;  // too little to do with the sums once they are made
   const std::int64_t tile = kProducts + 1 - taps;
-  return parts(w.count, tile) * kProducts * 8 <= w.count * taps * 7 ? static_cast<int>(tile) : 0;
+  const std::int64_t plain = w.count * taps, saved = plain - parts(w.count, tile) * kProducts;
+  if (saved * 8 < plain) return 0;
+  // each weight's sums take as long as so many multiplications
+  constexpr std::int64_t kFiltering = 32;
+  return bounded_product(batch, pass.results()) >= kFiltering * plain / saved ? static_cast<int>(tile) : 0;
 }
 
 Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(tile_size) {

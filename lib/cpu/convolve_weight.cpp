@@ -66,15 +66,18 @@ class WeightGradient {
       std::fill(sums, sums + part, T(0));
       add_images(in, grad, task, {x, x + input, x + input + columns, offsets.data() + slot * blocks_.places(), sums});
     });
-    base::parallel_for(c_.groups * c_.from * blocks_.taps(pass_), 65536 / (c_.to * shares_) + 1,
+    const std::int64_t pieces = parts(rows_, kRowsAtOnce);
+    base::parallel_for(c_.groups * panels_ * slices_ * pieces, 65536 / (kRowsAtOnce * width_ * shares_) + 1,
                        [&](std::int64_t begin, std::int64_t end) {
-                         for (std::int64_t i = begin; i < end; ++i) total(partial.data(), part, i, dweight);
+                         for (std::int64_t i = begin; i < end; ++i)
+                           total(partial.data(), part, i / pieces, i % pieces * kRowsAtOnce, dweight);
                        });
     return blocks_.tile == 0 || !simd().of<T>().any_bad(dweight, c_.groups * c_.to * c_.from * pass_.taps(), true);
   }
 
  private:
   static constexpr std::int64_t kPartials = 1 << 19;  // elements: the images are shared out as far as these suffice
+  static constexpr std::int64_t kRowsAtOnce = 16, kMostColumns = 5, kMostWidth = 64;  // whose gradients are turned
 
   struct Memory {
     T *x, *columns, *products;
@@ -123,27 +126,31 @@ class WeightGradient {
     }
   }
 
-  /// The gradients of one channel and tap of depth and rows, from what the shares of the images gave.
-  void total(const T* partial, std::int64_t part, std::int64_t number, T* dweight) const {
-    const std::int64_t taps = blocks_.taps(pass_), columns = pass_.taps() / taps, products = blocks_.products();
-    const std::int64_t group = number / (c_.from * taps), row = number % (c_.from * taps), slice = row / rows_;
-    const Shares shares(columns);
-    for (std::int64_t to = 0; to < c_.to; ++to) {
-      double sums[kProducts] = {};
-      for (std::int64_t share = 0; share < shares_; ++share) {
-        const T* const first = partial + ((share * c_.groups + group) * slices_ + slice) * part +
-                               (to / width_ * products * rows_ + row % rows_) * width_ + to % width_;
-        for (std::int64_t product = 0; product < products; ++product)
-          sums[product] += static_cast<double>(first[product * rows_ * width_]);
+  /// The gradients of some rows of a slice, from what the shares of the images gave.
+  void total(const T* partial, std::int64_t part, std::int64_t number, std::int64_t first, T* dweight) const {
+    const std::int64_t slice = number % slices_, panel = number / slices_ % panels_, group = number / slices_ / panels_;
+    const std::int64_t taps = blocks_.taps(pass_), columns = pass_.taps() / taps, row = slice * rows_ + first;
+    const std::int64_t count = std::min({kRowsAtOnce, rows_ - first, c_.from * taps - row});
+    Shares shares(columns);
+    if (blocks_.tile == 0) shares.of[0][0] = 1;
+    T values[kRowsAtOnce * kMostColumns * kMostWidth];
+    for (std::int64_t i = 0; i < count; ++i)
+      simd().of<T>().total_weights(
+          partial + (group * slices_ + slice) * part + (panel * blocks_.products() * rows_ + first + i) * width_,
+          static_cast<int>(blocks_.products()), rows_ * width_, shares_, c_.groups * slices_ * part,
+          static_cast<int>(columns), shares.of, width_, values + i * columns * width_);
+    const std::int64_t used = std::min(width_, c_.to - panel * width_), line = c_.from * taps * columns;
+    T* const out = dweight + (group * c_.to + panel * width_) * line + row * columns;
+    for (std::int64_t i = 0; i < count * columns; i += kTurned)
+      for (std::int64_t j = 0; j < used; j += kTurned) {
+        const T* const from = values + i * width_ + j;
+        const std::int64_t height = std::min(kTurned, count * columns - i), width = std::min(kTurned, used - j);
+        if (height == kTurned && width == kTurned)
+          simd().of<T>().transpose_tile(from, width_, out + j * line + i, line);
+        else
+          for (std::int64_t to = 0; to < width; ++to)
+            for (std::int64_t k = 0; k < height; ++k) out[(j + to) * line + i + k] = from[k * width_ + to];
       }
-      T* const out = dweight + ((group * c_.to + to) * c_.from * taps + row) * columns;
-      for (std::int64_t column = 0; column < columns; ++column) {
-        double sum = blocks_.tile == 0 ? sums[0] : 0;
-        for (std::int64_t product = 0; blocks_.tile != 0 && product < products; ++product)
-          sum += shares.of[product][column] * sums[product];
-        out[column] = static_cast<T>(sum);
-      }
-    }
   }
 
   const Pass& pass_;
@@ -233,7 +240,7 @@ void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Wi
     const std::int64_t batch = x.shape[0];
     if (c.to * kFewChannels <= simd().of<T>().lanes)
       return PairedChannels<T>(pass, c, batch).run(x.as<T>(), grad.as<T>(), out.as<T>());
-    const int tile = tile_of(pass, from, to);
+    const int tile = tile_of(pass, from, to, batch);
     const bool good = WeightGradient<T>(pass, c, batch, tile).run(x.as<T>(), grad.as<T>(), out.as<T>());
     if (!good || (tile != 0 && base::rehearses()))
       WeightGradient<T>(pass, c, batch, 0).run(x.as<T>(), grad.as<T>(), out.as<T>());

@@ -201,6 +201,30 @@ void filter_weights(const T* weights, const std::int64_t* taps, int count, const
   }
 }
 
+/// The reverse for gradients: to [columns, width] from sums that are `product_step` and, of several shares, `share_step`
+/// apart.
+template <class T>
+void total_weights(const T* sums, int products, std::int64_t product_step, std::int64_t share_count,
+                   std::int64_t share_step, int columns, const double (*shares)[5], std::int64_t width, T* to) {
+  using W = Lanes<double>;
+  double totals[W::size];
+  for (std::int64_t i = 0; i < width; i += W::size) {
+    W x[kTileInputs];
+    for (int product = 0; product < products; ++product) {
+      const T* const first = sums + product * product_step + i;
+      x[product] = load_wide(first);
+      for (std::int64_t share = 1; share < share_count; ++share)
+        x[product] = x[product] + load_wide(first + share * share_step);
+    }
+    for (int column = 0; column < columns; ++column) {
+      W total = x[0] * W(shares[0][column]);
+      for (int product = 1; product < products; ++product) total = fma(x[product], W(shares[product][column]), total);
+      total.store(totals);
+      for (int lane = 0; lane < W::size; ++lane) to[column * width + i + lane] = static_cast<T>(totals[lane]);
+    }
+  }
+}
+
 /// The results [tiles * m, width] of one tile after another from their products [6][tiles, width], `plane` apart.
 template <class T>
 void filter_output(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width, const T* bias,

@@ -337,6 +337,8 @@ template <class T> struct FloatKernels {
   void (*filter_input)(const T* line, std::int64_t tiles, int m, T* to, std::int64_t pitch);
   void (*filter_weights)(const T* weights, const std::int64_t* taps, int count, const double (*shares)[5],
                          std::int64_t width, T* to, std::int64_t plane);
+  void (*total_weights)(const T* sums, int products, std::int64_t product_step, std::int64_t share_count,
+                        std::int64_t share_step, int columns, const double (*shares)[5], std::int64_t width, T* to);
   void (*filter_output)(const T* products, std::int64_t plane, std::int64_t tiles, int m, std::int64_t width,
                         const T* bias, T* out);
   void (*filter_gradient)(const T* grad, std::int64_t tiles, int m, std::int64_t width, T* to, std::int64_t plane);

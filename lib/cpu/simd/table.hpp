@@ -50,6 +50,7 @@ constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Paramet
       .offset_gemm = &offset_gemm<T>,
       .filter_input = &filter_input<T>,
       .filter_weights = &filter_weights<T>,
+      .total_weights = &total_weights<T>,
       .filter_output = &filter_output<T>,
       .filter_gradient = &filter_gradient<T>,
       .slide = &slide<T>,
