@@ -131,8 +131,11 @@ class ChannelLanes {
   /// windows do not have them; the results are to be made anew without.
   bool run(const T* in, T* out, std::int64_t batch) const {
     std::atomic<bool> all_good{true};
-    const std::int64_t tasks = batch * c_.groups * blocks_.total();
-    const Tasks all(tasks, static_cast<double>(tasks) * static_cast<double>(blocks_.results() * count_ * c_.to));
+    const std::int64_t blocks = batch * c_.groups * blocks_.total();
+    // of few blocks each thread takes some of the panels
+    const std::int64_t shares = std::clamp<std::int64_t>(2 * threads() / blocks, 1, panels_);
+    const Tasks all(blocks * shares,
+                    static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to));
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;
     const std::int64_t sums = blocks_.products() * plane;
     // a row of the input is made products of where later the results stand
@@ -143,12 +146,13 @@ class ChannelLanes {
     all.run([&](std::int64_t task, std::int64_t slot) {
       T *const x = scratch.data() + slot * slot_size, *const products = x + input, *const spare = products + sums;
       std::int32_t* const places = offsets.data() + slot * blocks_.places();
-      const std::int64_t image = task / blocks_.total() / c_.groups, group = task / blocks_.total() % c_.groups;
-      const Block block(pass_, blocks_, task % blocks_.total());
+      const std::int64_t share = task % shares, plane_number = task / shares / blocks_.total();
+      const std::int64_t image = plane_number / c_.groups, group = plane_number % c_.groups;
+      const Block block(pass_, blocks_, task / shares % blocks_.total());
       load_block(pass_, blocks_, block, in + (image * c_.groups + group) * c_.from * pass_.in_plane(), c_.from, x,
                  spare);
       const std::int64_t count = place_offsets(pass_, blocks_, block, places);
-      for (std::int64_t panel = 0; panel < panels_; ++panel) {
+      for (std::int64_t panel = panels_ * share / shares; panel < panels_ * (share + 1) / shares; ++panel) {
         const T* const bias = packed_.data() + (group * panels_ + panel) * panel_;
         for (std::int64_t product = 0; product < blocks_.products(); ++product)
           multiply(bias + width_ + product * count_ * width_, blocks_.tile == 0 ? bias : nullptr,
