@@ -206,6 +206,23 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
     check_setting(s, DType::float32, 7, tolerance::blocked_sum32);
 }
 
+TEST_CASE("convolutions of few places and many channels agree with plain loops", "[convolution][blocks]") {
+  const auto setting = [](std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
+    return Setting{2, {{}, h, w}, batch, groups, in, out, false};
+  };
+  const Axis seven{7, 3, 1, 1, 1, 1}, single{7, 1, 1, 1, 0, 0}, halved{8, 3, 2, 1, 1, 1}, large{13, 12, 1, 1, 5, 5};
+  for (const Setting& s :
+       {setting(1, seven, seven, 1, 70, 150), setting(1, seven, seven, 1, 16, 16),
+        setting(2, single, single, 1, 140, 70), setting(1, halved, halved, 2, 24, 34),
+        setting(1, large, large, 1, 20, 36),  // more taps than are turned at once
+        setting(1, {7, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 33, 65),
+        setting(3, {1, 1, 1, 1, 0, 0}, single, 3, 17, 33),
+        setting(1, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 80, 100)}) {  // enough for minimal filtering
+    check_setting(s, DType::float64, 4, tolerance::roundings64);
+    check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
+  }
+}
+
 TEST_CASE("convolutions of planes that stand alone agree with plain loops at all borders", "[convolution]") {
   const auto setting = [](Axis h, Axis w, std::int64_t groups, std::int64_t out) {
     return Setting{2, {{}, h, w}, 2, groups, 1, out, false};
@@ -323,26 +340,30 @@ TEST_CASE("a stride may be far larger than the kernel and the input", "[convolut
 }
 
 TEST_CASE("a convolution gives the same bits for any number of threads", "[convolution][threads]") {
-  const Tensor x = random_in(-1, 1, {6, 20, 30, 31}, DType::float32, 1),
-               w = random_in(-1, 1, {40, 20, 3, 3}, DType::float32, 2);
-  const Tensor depthwise = random_in(-1, 1, {20, 1, 3, 3}, DType::float32, 3);
-  const auto all = [&] {
-    GradientTape tape;
-    tape.watch(x);
-    tape.watch(w);
-    tape.watch(depthwise);
-    const Tensor y = conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = 2, .padding = 1});
-    std::vector<Tensor> results = tape.gradient(sum(square(y)), {x, w, depthwise});
-    results.push_back(y);
-    return results;
+  struct Sizes {
+    Shape x, w;
   };
-  std::vector<Tensor> first;
-  for (const int threads : {1, 2, 3, 5}) {
-    const ThreadCount count(threads);
-    const std::vector<Tensor> results = all();
-    if (first.empty()) first = results;
-    for (std::size_t i = 0; i < results.size(); ++i)
-      CHECK(same_bits(results[i].to_vector<float>(), first[i].to_vector<float>()));
+  for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}}}) {
+    const Tensor x = random_in(-1, 1, sizes.x, DType::float32, 1), w = random_in(-1, 1, sizes.w, DType::float32, 2);
+    const Tensor depthwise = random_in(-1, 1, {sizes.x[1], 1, 3, 3}, DType::float32, 3);
+    const auto all = [&](std::int64_t stride) {
+      GradientTape tape;
+      for (const Tensor* source : {&x, &w, &depthwise}) tape.watch(*source);
+      const Tensor y = conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = stride, .padding = 1});
+      std::vector<Tensor> results = tape.gradient(sum(square(y)), {x, w, depthwise});
+      results.push_back(y);
+      return results;
+    };
+    for (const std::int64_t stride : {1, 2}) {
+      std::vector<Tensor> first;
+      for (const int threads : {1, 2, 3, 5}) {
+        const ThreadCount count(threads);
+        const std::vector<Tensor> results = all(stride);
+        if (first.empty()) first = results;
+        for (std::size_t i = 0; i < results.size(); ++i)
+          CHECK(same_bits(results[i].to_vector<float>(), first[i].to_vector<float>()));
+      }
+    }
   }
 }
 
