@@ -81,6 +81,12 @@ struct Product {
   cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::matmul(in[0], in[1]); }
 };
 
+/// A sample through a linear layer.
+struct SingleRow {
+  static std::vector<cs::Tensor> inputs() { return {values({1, 784}), values({784, 512}, 2), values({512}, 3)}; }
+  cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::linear(in[0], in[1], in[2]); }
+};
+
 /// 32 multiplications of 64 numbers and a sum, recorded, and the gradient.
 struct Chain {
   cs::Rng rng{1};
@@ -118,9 +124,11 @@ struct LayerNorm {
   cs::Tensor operator()(const std::vector<cs::Tensor>& in) const { return cs::layer_norm(in[0], 1, in[1], in[2]); }
 };
 
+template <int kBatch, int kChannels, int kPlaces>
 struct SmallConvolution {
   static std::vector<cs::Tensor> inputs() {
-    return {values({2, 64, 14, 14}), values({64, 64, 3, 3}, 2), values({64}, 3)};
+    return {values({kBatch, kChannels, kPlaces, kPlaces}), values({kChannels, kChannels, 3, 3}, 2),
+            values({kChannels}, 3)};
   }
   cs::Tensor operator()(const std::vector<cs::Tensor>& in) const {
     return cs::conv2d(in[0], in[1], in[2], {.padding = 1});
