@@ -41,9 +41,9 @@ ROWS = {
     "sigmoid_small": 4, "sum_axis0_small": 4, "sum_axis1_small": 4, "sum_all_small": 4, "transposed_copy_small": 4,
     "matmul_64": 10, "matmul_256": 1, "linear_single_row": 10, "layer_norm": 1, "batch_norm_small": 4,
     "attention_small": 2, "conv3x3_small": 1, "conv3x3_few_places": 1, "depthwise_small": 2, "max_pool2d_small": 4,
-    "gru_small": 2, "bilstm_small": 2, "adam_small": 4, "parity_step": None, "parity_small": 2, "char_lstm_fused": 1, "char_lstm_cell": 1, "seq2seq_step": None,
-    "seq2seq_small": 2, "ptb_small": None, "ptb_tiny": 2, "mnist_cnn_step": None, "mnist_cnn_small": 1,
-    "plan_lstm4": 1000, "plan_gru64": 200,
+    "gru_small": 2, "bilstm_small": 2, "adam_small": 4, "parity_step": None, "parity_small": 2, "char_lstm_fused": 1,
+    "char_lstm_cell": 1, "seq2seq_step": None, "seq2seq_small": 2, "ptb_small": None, "ptb_tiny": 2,
+    "mnist_cnn_step": None, "mnist_cnn_small": 1, "plan_lstm4": 1000, "plan_gru64": 200,
 }
 FIGURES = ["heap_calls", "heap_bytes", "tensors", "kept_bytes", "peak_bytes"]
 ABOVE, BELOW = 1.1, 0.8  # of what is recorded: a fault, a hint
