@@ -214,7 +214,8 @@ TEST_CASE("convolutions of few places and many channels agree with plain loops",
   for (const Setting& s :
        {setting(1, seven, seven, 1, 70, 150), setting(1, seven, seven, 1, 16, 16),
         setting(2, single, single, 1, 140, 70), setting(1, halved, halved, 2, 24, 34),
-        setting(1, large, large, 1, 20, 36),  // more taps than are turned at once
+        setting(2, {9, 2, 3, 1, 0, 1}, {8, 1, 3, 1, 0, 0}, 1, 40, 33),  // places that no tap meets
+        setting(1, large, large, 1, 20, 36),                            // more taps than are turned at once
         setting(1, {7, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 33, 65),
         setting(3, {1, 1, 1, 1, 0, 0}, single, 3, 17, 33),
         setting(1, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 80, 100)}) {  // enough for minimal filtering

@@ -176,6 +176,21 @@ TEST_CASE("products of lines of any numbers, in and out of range, and their grad
       }
 }
 
+TEST_CASE("gradients of products take what comes from behind as it is", "[cumulative][gradient]") {
+  const auto gradient = [](const Tensor& x, double seed) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(prod(x), x, {.output_gradient = full({}, seed, {.dtype = x.dtype()})});
+  };
+  CHECK(same(gradient(Tensor{1.5, 0x1p-600}, 0x1.ap1023), Tensor{0x1.ap423, kInfinity}));
+  CHECK(same(gradient(Tensor{1.5, 0x1p-600, 1.0}, 0x1.ap1023), Tensor{0x1.ap423, kInfinity, 0x1.38p424}));
+  CHECK(same(gradient(Tensor{1.5, 0x1p600, 1.0}, 0x1p-1074), Tensor{0x1p-474, 0x1p-1073, 0x1.8p-474}));
+  CHECK(same(gradient(Tensor{3.0}, 0.1), Tensor{0.1}));
+  CHECK(same(gradient(Tensor{3.0, 7.0}, 0.1), Tensor{0.1 * 7, 0.1 * 3}));
+  for (const double seed : {0.0, kInfinity, kNaN})
+    CHECK(same(gradient(Tensor{2.0f, -4.0f, 0.5f}, seed), Tensor{-2 * seed, 1 * seed, -8 * seed}.to(DType::float32)));
+}
+
 TEST_CASE("running totals meet zeros, infinities and NaN as their definitions do", "[cumulative]") {
   CHECK(same(cumsum(Tensor{1.0, kInfinity, -kInfinity, 1.0}, 0), {1.0, kInfinity, kNaN, kNaN}));
   CHECK(same(cumprod(Tensor{2.0, 0.0, 3.0, kNaN}, 0), {2.0, 0.0, 0.0, kNaN}));

@@ -100,6 +100,20 @@ TEST_CASE("float32 products of few rows, few columns and few but long rows are a
   for (const std::int64_t m : {1, 3, 16, 17})
     for (const std::int64_t n : {1, 4, 5}) check_product(m, 66'000, n);
   check_product(1, 2'200'000, 1);  // more terms than pieces have at least
+  check_product(2, 60'000, 70);
+}
+
+TEST_CASE("float64 products of few rows, few columns and few but long rows", "[linalg][threads]") {
+  const std::int64_t sizes[][3] = {{1, 300, 200},  {5, 300, 200},  {16, 700, 130}, {300, 400, 1},
+                                   {3, 40'000, 2}, {1, 50'000, 1}, {3, 2100, 2100}};
+  for (const auto& [m, k, n] : sizes) {
+    INFO(m << " x " << k << " x " << n);
+    const Tensor a = random_in(-1, 1, {m, k}, DType::float64, 11), b = random_in(-1, 1, {k, n}, DType::float64, 13);
+    const std::vector<double> expected = Sums(a, b).sum;
+    in_all_layouts(a, b, [&](const Tensor& left, const Tensor& right) {
+      CHECK(relative_error(product_of(left, right), expected) <= tolerance::product64);
+    });
+  }
 }
 
 TEST_CASE("float32 products of integers are exact while they are below 2^24", "[linalg]") {

@@ -20,8 +20,8 @@ struct PanelWeights {
   std::int64_t used, width;
 };
 
-/// Those of the channels from .. from + count, one of the result beside the other: [count x kernel, width], zeros beyond.
-/// Writes up to kTurned - 1 rows more.
+/// Those of the channels from .. from + count, one of the result beside the other: [count x kernel, width], zeros
+/// beyond. Writes up to kTurned - 1 rows more.
 template <class T>
 void turn_weights(const PanelWeights<T>& w, const Channels& c, std::int64_t kernel, std::int64_t from,
                   std::int64_t count, T* to) {
@@ -53,6 +53,7 @@ struct Turned {
 template <class T>
 void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& blocks, const Channels& c, T* turned,
                   T* packed) {
+  if (pass.taps() == 0) return;
   const PassAxis &depth = pass.axis[0], &height = pass.axis[1], &columns = pass.axis[2];
   const std::int64_t kernel = depth.kernel * height.kernel * columns.kernel;
   const std::int64_t at_once = Turned(kernel, w.width).channels, plane = c.from * blocks.taps(pass) * w.width;
@@ -132,8 +133,8 @@ class ChannelLanes {
   bool run(const T* in, T* out, std::int64_t batch) const {
     std::atomic<bool> all_good{true};
     const std::int64_t blocks = batch * c_.groups * blocks_.total();
-    // of few blocks each thread takes some of the panels
-    const std::int64_t shares = std::clamp<std::int64_t>(2 * threads() / blocks, 1, panels_);
+    // of fewer blocks than threads each takes some of the panels
+    const std::int64_t shares = blocks >= threads() ? 1 : std::clamp<std::int64_t>(2 * threads() / blocks, 1, panels_);
     const Tasks all(blocks * shares,
                     static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to));
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;

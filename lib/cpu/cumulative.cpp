@@ -295,7 +295,8 @@ void run_along(const TensorImpl& x, int axis, bool exclusive, bool reverse, Tens
   }
 }
 
-/// Whether a line of products leaves the range of double, taken one after the other. Its elements are `step` apart in the order of the walk.
+/// Whether a line of products leaves the range of double, taken one after the other. Its elements are `step` apart in
+/// the order of the walk.
 template <class T>
 bool leaves_range(const T* x, std::int64_t count, std::int64_t step) {
   NearProduct running = NearProduct::none();

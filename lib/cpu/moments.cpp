@@ -112,14 +112,15 @@ void other_factors(const T* x, double grad, std::int64_t count, T* to, kernels::
   }
 }
 
-/// The same as quotients of the row's product, where they are as good; else false.
+/// The same as quotients of the row's product, which round once more, if all are numbers other than zero and in range;
+/// else false. Two float64 elements are each other's factor exactly.
 template <class T>
 bool quotients_of_product(const T* x, double grad, std::int64_t count, T* to) {
   const kernels::Factor all = simd().of<T>().product(x, count);
-  const kernels::Factor dividend = kernels::scaled_factor(all.part * grad, all.exponent);
-  const bool normal = dividend.exponent >= -1022 && dividend.exponent <= 1023;
   if (all.part == 0 || !std::isfinite(all.part) || !std::isfinite(grad)) return false;
-  if (sizeof(T) == 8 && !normal) return false;  // of a float such a quotient is 0 or infinite, as its dividend
+  const kernels::Factor dividend = kernels::scaled_factor(grad, 0) * all;
+  if constexpr (sizeof(T) == 8)  // of a float such a quotient is 0 or infinite, as its dividend
+    if (count <= 2 || dividend.exponent < -1022 || dividend.exponent > 1023) return false;
   const double part = kernels::value_of(dividend);
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(part / static_cast<double>(x[i]));
   return true;

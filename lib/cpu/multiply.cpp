@@ -120,7 +120,8 @@ void multiply_few(const Product<T>& x) {
   cut_columns(x).run([&](std::int64_t, std::int64_t begin, std::int64_t end) {
     const Product<T> part = columns_of(x, begin, end);
     if (x.b.column != 1) return add_dots(part, block_terms(x.k));
-    for (std::int64_t p = 0; p < x.k; p += kLongBlock) add_terms(part, p, std::min(kLongBlock, x.k - p));
+    const std::int64_t terms = x.m <= kFewFarRows ? kSumBlock : kLongBlock;  // more rows read them again
+    for (std::int64_t p = 0; p < x.k; p += terms) add_terms(part, p, std::min(terms, x.k - p));
   });
 }
 template <class T>

@@ -201,8 +201,8 @@ void filter_weights(const T* weights, const std::int64_t* taps, int count, const
   }
 }
 
-/// The reverse for gradients: to [columns, width] from sums that are `product_step` and, of several shares, `share_step`
-/// apart.
+/// The reverse for gradients: to [columns, width] from sums that lie `product_step` and, of several shares,
+/// `share_step` apart.
 template <class T>
 void total_weights(const T* sums, int products, std::int64_t product_step, std::int64_t share_count,
                    std::int64_t share_step, int columns, const double (*shares)[5], std::int64_t width, T* to) {
