@@ -59,10 +59,6 @@ std::vector<double> product_of(const Tensor& a, const Tensor& b) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 /// As exact as sums of rounded products, in all layouts.
 void check_product(std::int64_t m, std::int64_t k, std::int64_t n) {
   const Tensor a = spread_over(-6, 0, {m, k}, 11), b = spread_over(-6, 0, {k, n}, 13);

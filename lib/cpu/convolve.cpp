@@ -27,19 +27,9 @@ void turn_weights(const PanelWeights<T>& w, const Channels& c, std::int64_t kern
                   std::int64_t count, T* to) {
   const bool joined = c.from_stride == kernel;  // what the channels have follows one another
   const std::int64_t runs = joined ? 1 : count, rows = joined ? count * kernel : kernel;
-  for (std::int64_t column = 0; column < w.width; column += kTurned)
-    for (std::int64_t run = 0; run < runs; ++run)
-      for (std::int64_t row = 0; row < rows; row += kTurned) {
-        const T* const source = w.first + column * c.to_stride + (from + run) * c.from_stride + row;
-        T* const turned = to + (run * rows + row) * w.width + column;
-        if (column + kTurned <= w.used && source + (kTurned - 1) * c.to_stride + kTurned <= w.end) {
-          simd().of<T>().transpose_tile(source, c.to_stride, turned, w.width);
-          continue;
-        }
-        for (std::int64_t i = 0; i < std::min(kTurned, rows - row); ++i)
-          for (std::int64_t j = 0; j < std::min(kTurned, w.width - column); ++j)
-            turned[i * w.width + j] = column + j < w.used ? source[j * c.to_stride + i] : T(0);
-      }
+  for (std::int64_t run = 0; run < runs; ++run)
+    load_places(w.first + (from + run) * c.from_stride, c.to_stride, w.used, rows, to + run * rows * w.width, w.width,
+                w.end);
 }
 
 /// Room for the weights that are turned at once.
@@ -77,23 +67,6 @@ void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& bloc
           for (const Tap& tap : columns.taps) packed = std::copy_n(row + tap.weight * w.width, w.width, packed);
         }
   }
-}
-
-/// out[channel * plane + i * step] = sums[i * width + channel] for `count` places.
-template <class T>
-void store_places(const T* sums, std::int64_t width, std::int64_t channels, std::int64_t count, T* out,
-                  std::int64_t plane, std::int64_t step) {
-  std::int64_t done = 0;
-  if (step == 1)
-    for (; done + 16 <= count; done += 16) {
-      std::int64_t channel = 0;
-      for (; channel + 16 <= channels; channel += 16)
-        simd().of<T>().transpose_tile(sums + done * width + channel, width, out + channel * plane + done, plane);
-      for (; channel < channels; ++channel)
-        for (std::int64_t i = done; i < done + 16; ++i) out[channel * plane + i] = sums[i * width + channel];
-    }
-  for (std::int64_t channel = 0; channel < channels; ++channel)
-    for (std::int64_t i = done; i < count; ++i) out[channel * plane + i * step] = sums[i * width + channel];
 }
 
 /// One pass with the channels of the result in the lanes.

@@ -161,6 +161,43 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
 }
 
 inline constexpr std::int64_t kTurned = 16;  // rows and columns that `transpose_tile` takes
+
+/// to [count, width] = the transpose of from [channels, ...], whose rows stand `plane` apart; zeros beyond the channels.
+/// With `end`, up to which `from` may be read, writes up to kTurned - 1 rows more.
+template <class T>
+void load_places(const T* from, std::int64_t plane, std::int64_t channels, std::int64_t count, T* to,
+                 std::int64_t width, const T* end = nullptr) {
+  for (std::int64_t channel = 0; channel < channels; channel += kTurned)
+    for (std::int64_t i = 0; i < count; i += kTurned) {
+      const T* const source = from + channel * plane + i;
+      T* const turned = to + i * width + channel;
+      const std::int64_t rows = std::min(kTurned, count - i), columns = std::min(kTurned, channels - channel);
+      const bool whole = rows == kTurned || (end != nullptr && source + (kTurned - 1) * plane + kTurned <= end);
+      if (whole && columns == kTurned) simd().of<T>().transpose_tile(source, plane, turned, width);
+      else
+        for (std::int64_t k = 0; k < columns; ++k)
+          for (std::int64_t j = 0; j < rows; ++j) turned[j * width + k] = source[k * plane + j];
+    }
+  if (channels < width)
+    for (std::int64_t i = 0; i < count; ++i) std::fill(to + i * width + channels, to + (i + 1) * width, T(0));
+}
+/// out[channel * plane + i * step] = sums[i * width + channel] for `count` places.
+template <class T>
+void store_places(const T* sums, std::int64_t width, std::int64_t channels, std::int64_t count, T* out,
+                  std::int64_t plane, std::int64_t step = 1) {
+  for (std::int64_t channel = 0; channel < channels; channel += kTurned)
+    for (std::int64_t i = 0; i < count; i += kTurned) {
+      const T* const source = sums + i * width + channel;
+      T* const turned = out + channel * plane + i * step;
+      const std::int64_t rows = std::min(kTurned, count - i), columns = std::min(kTurned, channels - channel);
+      if (rows == kTurned && columns == kTurned && step == 1)
+        simd().of<T>().transpose_tile(source, width, turned, plane);
+      else
+        for (std::int64_t k = 0; k < columns; ++k)
+          for (std::int64_t j = 0; j < rows; ++j) turned[k * plane + j * step] = source[j * width + k];
+    }
+}
+
 inline constexpr std::int64_t kSteps = 256;  // products between loads and stores of the sums
 /// Results with fewer channels a group than a register has lanes, divided by this, take the columns as lanes instead.
 inline constexpr std::int64_t kFewChannels = 4;

@@ -6,24 +6,6 @@
 namespace capstan::on_cpu {
 namespace {
 
-/// to [count, width] = the transpose of from [channels, ...], zeros beyond the channels.
-template <class T>
-void load_places(const T* from, std::int64_t plane, std::int64_t channels, std::int64_t count, T* to,
-                 std::int64_t width) {
-  std::int64_t done = 0;
-  for (; done + 16 <= count; done += 16) {
-    std::int64_t channel = 0;
-    for (; channel + 16 <= channels; channel += 16)
-      simd().of<T>().transpose_tile(from + channel * plane + done, plane, to + done * width + channel, width);
-    for (; channel < channels; ++channel)
-      for (std::int64_t i = done; i < done + 16; ++i) to[i * width + channel] = from[channel * plane + i];
-  }
-  for (std::int64_t channel = 0; channel < channels; ++channel)
-    for (std::int64_t i = done; i < count; ++i) to[i * width + channel] = from[channel * plane + i];
-  if (channels < width)
-    for (std::int64_t i = 0; i < count; ++i) std::fill(to + i * width + channels, to + (i + 1) * width, T(0));
-}
-
 /// A task takes some images and some of the channels summed over; what it adds up is [panels][products][channels x
 /// taps][width].
 template <class T>
@@ -77,7 +59,7 @@ class WeightGradient {
 
  private:
   static constexpr std::int64_t kPartials = 1 << 19;  // elements: the images are shared out as far as these suffice
-  static constexpr std::int64_t kRowsAtOnce = 16, kMostColumns = 5, kMostWidth = 64;  // whose gradients are turned
+  static constexpr std::int64_t kRowsAtOnce = 16, kMostColumns = 5;  // whose gradients are turned
 
   struct Memory {
     T *x, *columns, *products;
@@ -133,7 +115,7 @@ class WeightGradient {
     const std::int64_t count = std::min({kRowsAtOnce, rows_ - first, c_.from * taps - row});
     Shares shares(columns);
     if (blocks_.tile == 0) shares.of[0][0] = 1;
-    T values[kRowsAtOnce * kMostColumns * kMostWidth];
+    T values[kRowsAtOnce * kMostColumns * kMostPanel];
     for (std::int64_t i = 0; i < count; ++i)
       simd().of<T>().total_weights(
           partial + (group * slices_ + slice) * part + (panel * blocks_.products() * rows_ + first + i) * width_,
@@ -141,16 +123,7 @@ class WeightGradient {
           static_cast<int>(columns), shares.of, width_, values + i * columns * width_);
     const std::int64_t used = std::min(width_, c_.to - panel * width_), line = c_.from * taps * columns;
     T* const out = dweight + (group * c_.to + panel * width_) * line + row * columns;
-    for (std::int64_t i = 0; i < count * columns; i += kTurned)
-      for (std::int64_t j = 0; j < used; j += kTurned) {
-        const T* const from = values + i * width_ + j;
-        const std::int64_t height = std::min(kTurned, count * columns - i), width = std::min(kTurned, used - j);
-        if (height == kTurned && width == kTurned)
-          simd().of<T>().transpose_tile(from, width_, out + j * line + i, line);
-        else
-          for (std::int64_t to = 0; to < width; ++to)
-            for (std::int64_t k = 0; k < height; ++k) out[(j + to) * line + i + k] = from[k * width_ + to];
-      }
+    store_places(values, width_, used, count * columns, out, line);
   }
 
   const Pass& pass_;
