@@ -130,6 +130,22 @@ void attention_rows() {
       });
 }
 
+/// What answers one request at a time.
+void one_sample_rows() {
+  layer_rows(
+      "linear_one_sample", kOneSample,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 1024}, {1024, 1024}, {1024}};
+      },
+      [](const Tensors& in) { return cs::linear(in[0], in[1], in[2]); });
+  layer_rows(
+      "conv3x3_one_image", kOneSample,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 256, 14, 14}, {256, 256, 3, 3}, {256}};
+      },
+      [](const Tensors& in) { return cs::conv2d(in[0], in[1], in[2], {.padding = 1}); });
+}
+
 /// One step of Adam over 20 parameters, of a million numbers each at the base's size.
 struct AdamOf20 {
   Tensors parameters, gradients;
@@ -179,6 +195,7 @@ void layer_rows() {
   convolution_rows();
   normalization_rows();
   attention_rows();
+  one_sample_rows();
   growing_rows("adam_20m", kAdam, [](const Sizes& sizes) { return AdamOf20(sizes); });
   growing_rows("mnist_cnn_step", kCnn, [](const Sizes& sizes) { return CnnStep{sizes}; });
 }

@@ -63,6 +63,7 @@ inline const Growing kBatchNorm = along_batch(1024, 64, 8192);  // rows of 1024 
 inline const Growing kImageBatches = along_batch(32, 4, 64);    // of 64 channels of 56 x 56
 inline const Growing kAttentionLayer = along_batch(8, 1, 32);
 inline const Growing kAttention{{8, 128}, {{"positions", &Sizes::steps, 32, 512}, {"batch", &Sizes::batch, 1, 32}}};
+inline const Growing kOneSample{{1}, {}};
 inline const Growing kAdam = along_size(20000000, 1000000, 100000000);  // in 20 tensors
 
 // --- recurrent layers: width is that of inputs and units ---------------------------------------------------------

@@ -152,6 +152,21 @@ void attention_rows() {
 #endif
 }
 
+void one_sample_rows() {
+  layer_rows(
+      "linear_one_sample/addmm", kOneSample,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 1024}, {1024, 1024}, {1024}};
+      },
+      [](const Tensors& in) { return torch::addmm(in[2], in[0], in[1]); });
+  image_rows(
+      "conv3x3_one_image", kOneSample,
+      [](const Sizes& sizes) {
+        return Shapes{{sizes.batch, 256, 14, 14}, {256, 256, 3, 3}, {256}};
+      },
+      [](const Tensors& in) { return torch::conv2d(in[0], in[1], in[2], 1, 1); });
+}
+
 /// One step of Adam over 20 parameters, of a million numbers each at the base's size.
 template <class Adam>
 struct AdamOf20 {
@@ -214,6 +229,7 @@ void layer_rows() {
   convolution_rows();
   normalization_rows();
   attention_rows();
+  one_sample_rows();
   adam_20m_rows();
   adam_row<CnnModel<false>>("mnist_cnn_step/plain", kCnn, 1e-4);
   adam_row<CnnModel<true>>("mnist_cnn_step/model_channels_last", kCnn, 1e-4);

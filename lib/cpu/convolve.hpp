@@ -167,8 +167,8 @@ inline constexpr std::int64_t kTurned = 16;  // rows and columns that `transpose
 template <class T>
 void load_places(const T* from, std::int64_t plane, std::int64_t channels, std::int64_t count, T* to,
                  std::int64_t width, const T* end = nullptr) {
-  for (std::int64_t channel = 0; channel < channels; channel += kTurned)
-    for (std::int64_t i = 0; i < count; i += kTurned) {
+  for (std::int64_t i = 0; i < count; i += kTurned)
+    for (std::int64_t channel = 0; channel < channels; channel += kTurned) {
       const T* const source = from + channel * plane + i;
       T* const turned = to + i * width + channel;
       const std::int64_t rows = std::min(kTurned, count - i), columns = std::min(kTurned, channels - channel);
@@ -185,8 +185,8 @@ void load_places(const T* from, std::int64_t plane, std::int64_t channels, std::
 template <class T>
 void store_places(const T* sums, std::int64_t width, std::int64_t channels, std::int64_t count, T* out,
                   std::int64_t plane, std::int64_t step = 1) {
-  for (std::int64_t channel = 0; channel < channels; channel += kTurned)
-    for (std::int64_t i = 0; i < count; i += kTurned) {
+  for (std::int64_t i = 0; i < count; i += kTurned)
+    for (std::int64_t channel = 0; channel < channels; channel += kTurned) {
       const T* const source = sums + i * width + channel;
       T* const turned = out + channel * plane + i * step;
       const std::int64_t rows = std::min(kTurned, count - i), columns = std::min(kTurned, channels - channel);

@@ -134,7 +134,7 @@ bool is_few(const Product<T>& x) {
 /// Few rows and columns of long dot products. Pieces of them among the threads.
 template <class T>
 void multiply_long_dots(const Product<T>& x) {
-  constexpr std::int64_t kLanes = kRegisterBytes / sizeof(T), kMost = kFewRows * kLanes / 4;  // what `is_dots` allows
+  constexpr std::int64_t kLanes = kMostRegisterBytes / sizeof(T), kMost = kFewRows * kLanes / 4;  // see `is_dots`
   T sums[kDotPieces][kMost];
   const std::int64_t terms = std::max(ceil_div(x.k, kDotPieces), kDotTerms), pieces = ceil_div(x.k, terms);
   base::parallel_for(pieces, 2 * kCheapGrain / (x.m * x.n * terms) + 1, [&](std::int64_t begin, std::int64_t end) {

@@ -71,7 +71,8 @@ struct Log10 {
   static constexpr const char* name = "log10";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return log10(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(2.3025850929940457)); }
 };

@@ -112,34 +112,47 @@ CAPSTAN_INLINE Lanes<double> log_series(Lanes<double> z) {  // 2^-57
       cubic(z, z2, 0.66666666666666696862, 0.3999999999989950449, 0.28571428625975484921, 0.22222211134795079855));
 }
 
-/// x = 2^k * (1 + f), 1 + f within sqrt(1/2) and sqrt(2), whose logarithm is f - (half - rest): half = f^2/2, and
-/// rest = s (f^2/2 + s^2 times the series), and `more`.
+/// x = 2^k m, `least` <= m < 2 * least.
+template <class T> struct Split {
+  using L = Lanes<T>;
+  L k, m;
+  CAPSTAN_INLINE Split(L exponent, L mantissa) : k(exponent), m(mantissa) {}
+  CAPSTAN_INLINE Split(L x, double least) : k(0), m(0) {
+    using F = Format<T>;
+    const auto subnormal = x < L(F::smallest);  // or nothing that has a logarithm
+    const auto lowest = L(least).bits();
+    const auto from_lowest = select(subnormal, x * L(F::one_at_end), x).bits() - lowest;
+    const L exponent = L::of(((from_lowest + L(1).bits()) >> F::mantissa) | L(F::one_at_end).bits());
+    k = exponent - select(subnormal, L(F::one_at_end + F::bias + F::mantissa), L(F::one_at_end + F::bias));
+    m = L::of((from_lowest & ~(~typename L::Bits{} << F::mantissa)) + lowest);
+  }
+};
+/// x = 2^k (1 + f), whose logarithm is f - (half - rest): half = f^2/2, and rest = s (f^2/2 + s^2 times the series), and
+/// `more`.
 template <class T> struct Logarithm {
   using L = Lanes<T>;
   L k, f, half, s;
   CAPSTAN_INLINE explicit Logarithm(L x) : k(0), f(0), half(0), s(0) {
-    using F = Format<T>;
-    const auto subnormal = x < L(F::smallest);  // or nothing that has a logarithm
-    const auto root = L(0.70710678118654752).bits();
-    const auto from_root = select(subnormal, x * L(F::one_at_end), x).bits() - root;
-    const L exponent = L::of(((from_root + L(1).bits()) >> F::mantissa) | L(F::one_at_end).bits());
-    k = exponent - select(subnormal, L(F::one_at_end + F::bias + F::mantissa), L(F::one_at_end + F::bias));
-    f = L::of((from_root & ~(~typename L::Bits{} << F::mantissa)) + root) - L(1);
+    const Split<T> of(x, 0.70710678118654752);
+    k = of.k;
+    f = of.m - L(1);
     s = f / (f + L(2));
     half = f * f * L(0.5);
   }
   CAPSTAN_INLINE L rest(L more) const { return fma(s, fma(s * s, log_series(s * s), half), more); }
-  /// What there is outside of positive numbers.
-  CAPSTAN_INLINE static L or_edge(L x, L result) {
-    const L edge = select(x == L(0), L(-HUGE_VAL), select(x < L(0), L(NAN), x));
-    return select((x > L(0)) & (x < L(HUGE_VAL)), result, edge);
-  }
 };
+/// What there is outside of positive numbers.
+template <class T> CAPSTAN_INLINE Lanes<T> logarithm_or_edge(Lanes<T> x, Lanes<T> result) {
+  using L = Lanes<T>;
+  const L edge = select(x == L(0), L(-HUGE_VAL), select(x < L(0), L(NAN), x));
+  return select((x > L(0)) & (x < L(HUGE_VAL)), result, edge);
+}
 /// k ln 2 is given in two parts.
 template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {
   using L = Lanes<T>;
   const Logarithm<T> l(x);
-  return l.or_edge(x, fma(l.k, L(Format<T>::high_ln2), l.f - (l.half - l.rest(l.k * L(Format<T>::low_ln2)))));
+  return logarithm_or_edge(
+      x, fma(l.k, L(Format<T>::high_ln2), l.f - (l.half - l.rest(l.k * L(Format<T>::low_ln2)))));
 }
 
 }  // namespace

@@ -268,7 +268,7 @@ template <class T> struct StepTable {
                                     const UpdateNumbers& numbers);
 };
 
-inline constexpr int kRegisterBytes = 64, kMostPanel = 64;  // no set of instructions has wider registers or panels
+inline constexpr int kMostRegisterBytes = 64, kMostPanel = 64;  // no set of instructions has wider registers or panels
 template <class T> struct FloatKernels {
   void (*unary[kernels::kUnaryCount])(const T* x, T* y, std::int64_t count);
   void (*unary_backward[kernels::kUnaryCount])(const T* grad, const T* saved, T* out, std::int64_t count);

@@ -10,6 +10,7 @@
 #include "lib/cpu/simd/exponential.hpp"
 #include "lib/cpu/simd/precise.hpp"
 #include "lib/cpu/simd/gamma.hpp"
+#include "lib/cpu/simd/logarithm.hpp"
 #include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/trigonometry.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"

@@ -37,6 +37,36 @@ CAPSTAN_INLINE void store_precise(Precise x, float* p) {
 #endif
 }
 
+/// A register in float64, and back.
+struct Halves {
+  Precise low, high;
+};
+CAPSTAN_INLINE Halves halves_of(Floats x) {
+#if defined(__AVX512F__)
+  return {Precise(Lanes<double>(_mm512_cvtps_pd(_mm512_castps512_ps256(x.v)))),
+          Precise(Lanes<double>(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x.v, 1))))};
+#elif defined(__AVX2__)
+  return {Precise(Lanes<double>(_mm256_cvtps_pd(_mm256_castps256_ps128(x.v)))),
+          Precise(Lanes<double>(_mm256_cvtps_pd(_mm256_extractf128_ps(x.v, 1))))};
+#else
+  float values[Floats::size];
+  x.store(values);
+  return {load_precise(values), load_precise(values + kPreciseSize)};
+#endif
+}
+CAPSTAN_INLINE Floats joined(Halves x) {
+#if defined(__AVX512F__)
+  return Floats(_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(x.low.v.v)), _mm512_cvtpd_ps(x.high.v.v), 1));
+#elif defined(__AVX2__)
+  return Floats(_mm256_set_m128(_mm256_cvtpd_ps(x.high.v.v), _mm256_cvtpd_ps(x.low.v.v)));
+#else
+  float values[Floats::size];
+  store_precise(x.low, values);
+  store_precise(x.high, values + kPreciseSize);
+  return Floats::load(values);
+#endif
+}
+
 CAPSTAN_INLINE Precise operator+(Precise a, Precise b) { return Precise(a.v + b.v); }
 CAPSTAN_INLINE Precise operator-(Precise a, Precise b) { return Precise(a.v - b.v); }
 CAPSTAN_INLINE Precise operator*(Precise a, Precise b) { return Precise(a.v * b.v); }

@@ -1,4 +1,4 @@
-// More functions of float32 in registers of its own. Included by kernels_*.cpp behind precise.hpp.
+// More functions of float32 in registers of its own. Included by kernels_*.cpp behind logarithm.hpp.
 //
 // Each errs by less than three units in the last place. Coefficients that are no plain fractions are interpolations at
 // Chebyshev's points, computed with 50 digits; their errors are given as powers of two.
@@ -22,44 +22,10 @@ CAPSTAN_INLINE Floats exp2(Floats x) {
   const Floats rounder(Format<float>::rounder), inside = limited(x, kLow, 129.0f), n = (inside + rounder) - rounder;
   return scaled_or_zero(Floats(1) + exponential((inside - n) * Floats(0.693147181f)).p, n, x, kLow);
 }
-CAPSTAN_INLINE Floats log2(Floats x) {
-  const Logarithm<float> l(x);
-  return l.or_edge(x, fma(l.f - (l.half - l.rest(Floats(0))), Floats(1.44269504f), l.k));
-}
 /// log(u) with u = 1 + x, and what u has lost of x.
 CAPSTAN_INLINE Floats log1p(Floats x) {
   const Floats u = Floats(1) + x, lost = x - (u - Floats(1)), l = log(u);
   return with_sign_of(x, select((u > Floats(0)) & (u < Floats(HUGE_VALF)), l + lost / u, l));  // -0, too
-}
-
-/// A register in float64, and back.
-struct Halves {
-  Precise low, high;
-};
-CAPSTAN_INLINE Halves halves_of(Floats x) {
-#if defined(__AVX512F__)
-  return {Precise(Lanes<double>(_mm512_cvtps_pd(_mm512_castps512_ps256(x.v)))),
-          Precise(Lanes<double>(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x.v, 1))))};
-#elif defined(__AVX2__)
-  return {Precise(Lanes<double>(_mm256_cvtps_pd(_mm256_castps256_ps128(x.v)))),
-          Precise(Lanes<double>(_mm256_cvtps_pd(_mm256_extractf128_ps(x.v, 1))))};
-#else
-  float values[Floats::size];
-  x.store(values);
-  return {load_precise(values), load_precise(values + kPreciseSize)};
-#endif
-}
-CAPSTAN_INLINE Floats joined(Halves x) {
-#if defined(__AVX512F__)
-  return Floats(_mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(x.low.v.v)), _mm512_cvtpd_ps(x.high.v.v), 1));
-#elif defined(__AVX2__)
-  return Floats(_mm256_set_m128(_mm256_cvtpd_ps(x.high.v.v), _mm256_cvtpd_ps(x.low.v.v)));
-#else
-  float values[Floats::size];
-  store_precise(x.low, values);
-  store_precise(x.high, values + kPreciseSize);
-  return Floats::load(values);
-#endif
 }
 
 /// Near 0 erf(x)/x in x^2, 2^-32; from 1 on 1 - exp(-x^2) times 1/(2+x) and a polynomial in (x-2)/(x+2), 2^-30.

@@ -5,7 +5,7 @@ namespace {
 template <class T, class... Unary, class... Parametric, class... Binary, class... Loss>
 constexpr FloatKernels<T> make_kernels(std::tuple<Unary...>*, std::tuple<Parametric...>*, std::tuple<Binary...>*,
                                        std::tuple<Loss...>*) {
-  static_assert(Lanes<T>::size * sizeof(T) <= kRegisterBytes && kTileLanes * Lanes<T>::size <= kMostPanel);
+  static_assert(Lanes<T>::size * sizeof(T) <= kMostRegisterBytes && kTileLanes * Lanes<T>::size <= kMostPanel);
   return {
       .unary = {&unary<Unary, T>...},
       .unary_backward = {&unary_backward<Unary, T>...},
