@@ -107,8 +107,7 @@ class ChannelLanes {
     std::atomic<bool> all_good{true};
     const std::int64_t blocks = batch * c_.groups * blocks_.total();
     // few blocks are shared out by panels, so that threads end together
-    const std::int64_t shares =
-        threads() == 1 ? 1 : std::clamp<std::int64_t>(parts(2 * threads(), blocks), 1, panels_);
+    const std::int64_t shares = threads() == 1 ? 1 : std::clamp<std::int64_t>(parts(2 * threads(), blocks), 1, panels_);
     const Tasks all(blocks * shares,
                     static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to));
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;

@@ -99,12 +99,11 @@ auto binary_kernel(int op) {
 template <class Op, class... Others>
 constexpr bool kIsOneOf = (std::is_same_v<Op, Others> || ...);
 
-/// Bounded by arithmetic. The compiler vectorizes some of those that run one value after the other.
+/// Bounded by arithmetic. Signs are copied one value after the other, which the compiler vectorizes.
 template <class Op>
 constexpr bool kIsExpensive =
     kIsOneOf<Op, kernels::Cos, kernels::Exp, kernels::Log, kernels::Sigmoid, kernels::Sin, kernels::Tanh> ||
-    (kernels::evaluate_of<Op>() != kernels::Evaluate::lanes &&
-     !kIsOneOf<Op, kernels::Ceil, kernels::Copysign, kernels::Floor, kernels::Round, kernels::Trunc>);
+    (kernels::evaluate_of<Op>() != kernels::Evaluate::lanes && !kIsOneOf<Op, kernels::Copysign>);
 
 template <class... Op>
 constexpr std::array<bool, sizeof...(Op)> expensive_rows(std::tuple<Op...>*) {

@@ -22,7 +22,7 @@ struct GeluTanh {
   static constexpr const char* name = "gelu_tanh";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu_tanh(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     // (1 + tanh(u))/2 = sigmoid(2u); below 2u and its slope. From 25 on nothing changes, but squares would overflow
@@ -61,7 +61,7 @@ struct LogSigmoid {
   static constexpr const char* name = "log_sigmoid";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return select(x < T(0), x, T(0)) - log1p(exp(-abs(x))); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * sigmoid(-x); }
 };
@@ -108,7 +108,7 @@ struct Selu {
   static constexpr const char* name = "selu";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   static constexpr double lambda = 1.0507009873554804934, lambda_alpha = 1.7580993408473768599;
   template <class T> CAPSTAN_HD static T forward(T x) {
     return select(x > T(0), T(lambda) * x, T(lambda_alpha) * expm1(x));
@@ -121,9 +121,9 @@ struct Selu {
 
 struct Silu {
   static constexpr const char* name = "silu";
-  static constexpr Domain domain = Domain::floating;      // the types it takes
-  static constexpr Saves saves = Saves::input;            // what backward receives as its second argument
-  static constexpr Evaluate evaluate = Evaluate::single;  // float32 in registers of its own
+  static constexpr Domain domain = Domain::floating;         // the types it takes
+  static constexpr Saves saves = Saves::input;               // what backward receives as its second argument
+  static constexpr Evaluate evaluate = Evaluate::functions;  // float32 in registers of its own
   template <class T> CAPSTAN_HD static T forward(T x) {
     // far below exp(x) vanishes before x*exp(x) does: there with e^-40 apart
     const auto far = x < T(-80);

@@ -199,6 +199,12 @@ template <class T> CAPSTAN_HD T floor_divide(T a, T b) requires(std::is_integral
 }
 
 template <class T> CAPSTAN_HD T select(bool condition, T yes, T no) { return condition ? yes : no; }
+/// log(x / (1 - x)). Around 1/2, where that quotient is nearly 1, it is log((1 + y) / (1 - y)), y = 2x - 1, which is
+/// exact.
+template <class T> CAPSTAN_HD T logit(T x) {
+  const T y = T(2) * x - T(1), size = abs(y), near = log1p((size + size) / (T(1) - size));
+  return select(size < T(0.5), select(y < T(0), -near, near), log(x / (T(1) - x)));
+}
 /// The gradient of what does not change: zero, of the argument's kind.
 template <class T> CAPSTAN_HD T zero_of(T) { return T(0); }
 
@@ -207,10 +213,12 @@ enum class Saves { nothing, input, output };
 /// The element types a rule accepts.
 enum class Domain { floating, numbers, boolean };
 /// How the CPU evaluates a rule, and its gradient unless the row says `evaluate_backward`; `lanes` if it does not say.
-///   lanes    in registers of its own type
-///   single   float32 in registers of its own; float64 one value after the other
-///   precise  float32 in registers of float64, rounded once at the end; float64 one value after the other
-///   scalar   one value after the other
-enum class Evaluate { lanes, single, precise, scalar };
+///   lanes      in registers of its own type
+///   functions  the same, by functions that take some time
+///   single     float32 the same; float64 one value after the other
+///   precise    float32 in registers of float64, rounded once at the end; float64 in its own, by such functions
+///   library    float32 in registers of float64, rounded once at the end; float64 one value after the other
+///   scalar     one value after the other
+enum class Evaluate { lanes, functions, single, precise, library, scalar };
 
 }  // namespace capstan::kernels

@@ -145,7 +145,7 @@ struct PoissonOfRate {
 /// (1 - t) x + log(1 + exp(-x)), and -t x + log(1 + exp(x)) for x < 0.
 struct SigmoidCrossEntropy {
   static constexpr const char* name = "sigmoid_cross_entropy";
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x, T t, T) {
     return x * (select(x < T(0), T(0), T(1)) - t) + log1p(exp(-abs(x)));
   }

@@ -12,7 +12,7 @@ namespace capstan::kernels {
 /// p: alpha.
 struct Celu {
   static constexpr const char* name = "celu";
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x, T p, T) { return select(x > T(0), x, p * expm1(x / p)); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) {
     const T below = select(x > T(0), T(0), x);  // exp must not overflow where it is not taken
@@ -23,7 +23,7 @@ struct Celu {
 /// p: alpha.
 struct Elu {
   static constexpr const char* name = "elu";
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x, T p, T) { return select(x > T(0), x, p * expm1(x)); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) {
     const T below = select(x > T(0), T(0), x);
@@ -65,7 +65,7 @@ struct Polygamma {
 /// p: the exponent; for the gradient not 0.
 struct Power {
   static constexpr const char* name = "pow";
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x, T p, T) { return pow(x, p); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) { return grad * (p * pow(x, p - T(1))); }
 };

@@ -7,12 +7,10 @@
 
 namespace capstan::kernels {
 
-/// One value after the other: the compiler makes vector instructions of these.
 struct Ceil {
   static constexpr const char* name = "ceil";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::nothing;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
   template <class T> CAPSTAN_HD static T forward(T x) { return ceil(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T) { return zero_of(grad); }
 };
@@ -21,7 +19,6 @@ struct Floor {
   static constexpr const char* name = "floor";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::nothing;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
   template <class T> CAPSTAN_HD static T forward(T x) { return floor(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T) { return zero_of(grad); }
 };
@@ -30,7 +27,6 @@ struct Round {
   static constexpr const char* name = "round";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::nothing;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
   template <class T> CAPSTAN_HD static T forward(T x) { return round(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T) { return zero_of(grad); }
 };
@@ -49,7 +45,6 @@ struct Trunc {
   static constexpr const char* name = "trunc";
   static constexpr Domain domain = Domain::numbers;
   static constexpr Saves saves = Saves::nothing;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
   template <class T> CAPSTAN_HD static T forward(T x) { return trunc(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T) { return zero_of(grad); }
 };

@@ -11,7 +11,7 @@ struct Digamma {
   static constexpr const char* name = "digamma";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return digamma(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * trigamma(x); }
 };
@@ -20,7 +20,7 @@ struct Erf {
   static constexpr const char* name = "erf";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return erf(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
@@ -32,7 +32,7 @@ struct Erfc {
   static constexpr const char* name = "erfc";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return erfc(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     return grad * (T(-1.1283791670955126) * exp(-(x * x)));
@@ -43,7 +43,7 @@ struct Erfinv {
   static constexpr const char* name = "erfinv";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::precise;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return erfinv(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) {
     return grad * (T(0.88622692545275801) * exp(y * y));  // sqrt(pi)/2
@@ -55,7 +55,7 @@ struct Lgamma {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::scalar;
-  static constexpr Evaluate evaluate_backward = Evaluate::precise;
+  static constexpr Evaluate evaluate_backward = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return lgamma(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return by_digamma(grad, x); }
 };

@@ -10,7 +10,7 @@ struct Acos {
   static constexpr const char* name = "acos";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return acos(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return -grad / sqrt((T(1) - x) * (T(1) + x)); }
 };
@@ -28,7 +28,7 @@ struct Asin {
   static constexpr const char* name = "asin";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return asin(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / sqrt((T(1) - x) * (T(1) + x)); }
 };
@@ -46,7 +46,7 @@ struct Atan {
   static constexpr const char* name = "atan";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return atan(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (T(1) + x * x); }
@@ -99,7 +99,7 @@ struct Tan {
   static constexpr const char* name = "tan";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return tan(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * (T(1) + y * y); }
 };

@@ -45,7 +45,7 @@ struct Exp2 {
   static constexpr const char* name = "exp2";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return exp2(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) { return grad * y * T(0.69314718055994531); }
 };
@@ -54,7 +54,7 @@ struct Expm1 {
   static constexpr const char* name = "expm1";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return expm1(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * exp(x); }
 };
@@ -71,7 +71,7 @@ struct Log10 {
   static constexpr const char* name = "log10";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return log10(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(2.3025850929940457)); }
@@ -81,7 +81,7 @@ struct Log1p {
   static constexpr const char* name = "log1p";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return log1p(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (T(1) + x); }
 };
@@ -90,7 +90,7 @@ struct Log2 {
   static constexpr const char* name = "log2";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   static constexpr Evaluate evaluate_backward = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return log2(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * T(0.69314718055994531)); }
@@ -101,10 +101,7 @@ struct Logit {
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
   static constexpr Evaluate evaluate = Evaluate::precise;
-  template <class T> CAPSTAN_HD static T forward(T x) {
-    // around 1/2 the logarithms cancel; 2x - 1 is exact there
-    return select(abs(x - T(0.5)) < T(0.25), T(2) * atanh(T(2) * x - T(1)), log(x) - log1p(-x));
-  }
+  template <class T> CAPSTAN_HD static T forward(T x) { return logit(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad / (x * (T(1) - x)); }
 };
 

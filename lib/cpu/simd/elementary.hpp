@@ -49,20 +49,26 @@ template <class T> CAPSTAN_INLINE Lanes<T> scaled_or_zero(Lanes<T> x, Lanes<T> n
 #endif
 }
 
-/// e^x = 2^n * (1 + p), n whole and |p| < 0.42, for |x| < 2^40.
+/// e^x = 2^n * (1 + p), n whole and |p| < 0.42, for |x| < 2^40; `lost` is what p was rounded by.
 struct Exponential64 {
-  Lanes<double> n, p;
-  CAPSTAN_INLINE explicit Exponential64(Lanes<double> x) {
+  Lanes<double> n, p, lost;
+  CAPSTAN_INLINE explicit Exponential64(Lanes<double> x) : n(0), p(0), lost(0) {
     using L = Lanes<double>;
     using F = Format<double>;
     n = fma(x, L(1.4426950408889634), L(F::rounder)) - L(F::rounder);
-    const L first = fma(n, L(-F::high_ln2), x), rest = n * L(-F::low_ln2);
+    *this = Exponential64(n, fma(n, L(-F::high_ln2), x), n * L(-F::low_ln2));
+  }
+  /// Of n ln 2 + first + rest.
+  CAPSTAN_INLINE Exponential64(Lanes<double> whole, Lanes<double> first, Lanes<double> rest) : n(whole), p(0), lost(0) {
+    using L = Lanes<double>;
     const L r = first + rest, r2 = r * r, r4 = r2 * r2;
     // (e^r - 1 - r) / r^2 by its series, 2^-57 of the whole
     const L low = cubic(r, r2, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120);
     const L middle = cubic(r, r2, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880);
     const L high = cubic(r, r2, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800);
-    p = first + fma(r2, fma(r4, fma(r4, high, middle), low), rest);
+    const L more = fma(r2, fma(r4, fma(r4, high, middle), low), rest);
+    p = first + more;
+    lost = (first - p) + more;
   }
 };
 
@@ -74,12 +80,12 @@ CAPSTAN_INLINE Lanes<double> exp_anywhere(Lanes<double> x) {
 }
 
 #if defined(__AVX512F__)
-CAPSTAN_INLINE Lanes<double> exp(Lanes<double> x) { return exp_anywhere(x); }
+[[gnu::noinline]] Lanes<double> exp(Lanes<double> x) { return exp_anywhere(x); }
 #else
 [[gnu::noinline, gnu::cold]] Lanes<double> exp_of_any(Lanes<double> x) { return exp_anywhere(x); }
 
 /// 2^n is made once where no limit is near.
-CAPSTAN_INLINE Lanes<double> exp(Lanes<double> x) {
+[[gnu::noinline]] Lanes<double> exp(Lanes<double> x) {
   if (__builtin_expect(!all(abs(x) <= Lanes<double>(708)), false)) return exp_of_any(x);
   const Exponential64 e(x);
   return (Lanes<double>(1) + e.p) * shifted_to_exponent(e.n);
@@ -151,8 +157,7 @@ template <class T> CAPSTAN_INLINE Lanes<T> logarithm_or_edge(Lanes<T> x, Lanes<T
 template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {
   using L = Lanes<T>;
   const Logarithm<T> l(x);
-  return logarithm_or_edge(
-      x, fma(l.k, L(Format<T>::high_ln2), l.f - (l.half - l.rest(l.k * L(Format<T>::low_ln2)))));
+  return logarithm_or_edge(x, fma(l.k, L(Format<T>::high_ln2), l.f - (l.half - l.rest(l.k * L(Format<T>::low_ln2)))));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "lib/cpu/simd/logarithm.hpp"
 #include "lib/cpu/simd/single.hpp"
 #include "lib/cpu/simd/trigonometry.hpp"
+#include "lib/cpu/simd/double.hpp"
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"

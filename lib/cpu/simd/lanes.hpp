@@ -208,6 +208,35 @@ template <class T> CAPSTAN_INLINE Lanes<T> sqrt(Lanes<T> x) {
   return x;
 #endif
 }
+
+/// Whole numbers near x, by a function of scalars where the processor has none of registers; `how` is what it takes.
+template <int how, class T, class F> CAPSTAN_INLINE Lanes<T> rounded(Lanes<T> x, F library) {
+#if defined(__AVX512F__)
+  (void)library;
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm512_roundscale_ps(x.v, how));
+  else return Lanes<T>(_mm512_roundscale_pd(x.v, how));
+#elif defined(__AVX2__)
+  (void)library;
+  if constexpr (sizeof(T) == 4) return Lanes<T>(_mm256_round_ps(x.v, how));
+  else return Lanes<T>(_mm256_round_pd(x.v, how));
+#else
+  for (int i = 0; i < Lanes<T>::size; ++i) x.v[i] = library(x.v[i]);
+  return x;
+#endif
+}
+constexpr int kToNearest = 8, kDown = 9, kUp = 10, kToZero = 11;  // x86's, of which 8 lets no flag be raised
+template <class T> CAPSTAN_INLINE Lanes<T> ceil(Lanes<T> x) {
+  return rounded<kUp>(x, [](T v) { return kernels::ceil(v); });
+}
+template <class T> CAPSTAN_INLINE Lanes<T> floor(Lanes<T> x) {
+  return rounded<kDown>(x, [](T v) { return kernels::floor(v); });
+}
+template <class T> CAPSTAN_INLINE Lanes<T> round(Lanes<T> x) {
+  return rounded<kToNearest>(x, [](T v) { return kernels::round(v); });
+}
+template <class T> CAPSTAN_INLINE Lanes<T> trunc(Lanes<T> x) {
+  return rounded<kToZero>(x, [](T v) { return kernels::trunc(v); });
+}
 template <class T> CAPSTAN_INLINE Lanes<T> abs(Lanes<T> x) { return Lanes<T>::of(x.bits() & ~Lanes<T>(-0.0).bits()); }
 /// A value that is not negative, with the sign of another.
 template <class T> CAPSTAN_INLINE Lanes<T> with_sign_of(Lanes<T> sign, Lanes<T> size) {

@@ -113,6 +113,9 @@ CAPSTAN_INLINE Precise log1p(Precise x) {
   return select(u == Precise(1), x, select(x > Precise(1e300), l, mended));  // infinity / infinity
 }
 
+/// Of float32, of which none is near enough to 1/2 for the quotient to lose what counts.
+CAPSTAN_INLINE Precise logit(Precise x) { return log(x / (Precise(1) - x)); }
+
 // --- trigonometry ---
 
 /// atan(x)/x in x^2 up to tan(pi/8), 2^-40; above by atan(x) = pi/4 + atan((x-1)/(x+1)) = pi/2 - atan(1/x).

@@ -1,13 +1,15 @@
-// Loops over contiguous values for the rows of lib/kernels. Included by kernels_*.cpp behind trigonometry.hpp.
+// Loops over contiguous values for the rows of lib/kernels. Included by kernels_*.cpp behind double.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
 using kernels::Evaluate;
 
-/// float64 has nothing wider to be precise in.
+/// As lanes, precise or scalar: float64 has nothing wider to be precise in, and functions only as double.hpp has them.
 template <class T> constexpr Evaluate how(Evaluate wanted) {
-  if (wanted == Evaluate::single) return sizeof(T) == 8 ? Evaluate::scalar : Evaluate::lanes;
-  return wanted == Evaluate::precise && sizeof(T) == 8 ? Evaluate::scalar : wanted;
+  if (wanted == Evaluate::lanes || wanted == Evaluate::scalar) return wanted;
+  const bool wide = wanted == Evaluate::precise;
+  if (sizeof(T) == 4) return wide || wanted == Evaluate::library ? Evaluate::precise : Evaluate::lanes;
+  return kHasDoubles && (wide || wanted == Evaluate::functions) ? Evaluate::lanes : Evaluate::scalar;
 }
 template <class Op, class T> constexpr Evaluate how() { return how<T>(kernels::evaluate_of<Op>()); }
 template <class Op, class T> constexpr Evaluate how_backward() { return how<T>(kernels::evaluate_backward_of<Op>()); }

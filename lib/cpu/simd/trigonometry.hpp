@@ -8,6 +8,7 @@ namespace {
 
 /// Sine and cosine of what whole quarters of a turn leave of x, and the quarters: for |x| <= kFarTurns.
 template <class T> struct Turn { Lanes<T> sine, cosine, quarters; };
+template <> struct Turn<double> { Lanes<double> sine, cosine, quarters, sine_lost, cosine_lost; };  // by rounding
 constexpr double kFarTurns = 1e6;
 
 /// The rest is right to the last place, for it is taken in float64.
@@ -37,13 +38,13 @@ CAPSTAN_INLINE Turn<double> turn_of(Lanes<double> x) {
   const L odd = fma(z2 * z2, L(1.58969099521155010221e-10),
                     cubic(z, z2, 8.33333333332248946124e-03, -1.98412698298579493134e-04, 2.75573137070700676789e-06,
                           -2.50507602534068634195e-08));
-  const L sine = y - ((z * (L(0.5) * below - cube * odd) - below) + cube * L(1.66666666666666324348e-01));
+  const L less = (z * (L(0.5) * below - cube * odd) - below) + cube * L(1.66666666666666324348e-01), sine = y - less;
   const L even = fma(z2 * z2, linear(z, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
                      cubic(z, z2, 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
                            -2.75573143513906633035e-07));
   const L half = L(0.5) * z, one = L(1) - half;
-  const L cosine = one + (((L(1) - one) - half) + (z2 * even - y * below));
-  return {with_sign_of(y, abs(sine)), cosine, k};  // -0, too
+  const L more = ((L(1) - one) - half) + (z2 * even - y * below), cosine = one + more;
+  return {with_sign_of(y, abs(sine)), cosine, k, (y - sine) - less, (one - cosine) + more};  // -0, too
 }
 
 /// Whole numbers, whose lowest bits are those of the result.
