@@ -344,7 +344,8 @@ TEST_CASE("a convolution gives the same bits for any number of threads", "[convo
   struct Sizes {
     Shape x, w;
   };
-  for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}}}) {
+  for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}},
+                             Sizes{{2, 30, 7, 7}, {192, 30, 3, 3}}, Sizes{{5, 20, 30, 31}, {200, 20, 3, 3}}}) {
     const Tensor x = random_in(-1, 1, sizes.x, DType::float32, 1), w = random_in(-1, 1, sizes.w, DType::float32, 2);
     const Tensor depthwise = random_in(-1, 1, {sizes.x[1], 1, 3, 3}, DType::float32, 3);
     const auto all = [&](std::int64_t stride) {

@@ -143,6 +143,19 @@ TEST_CASE("products keep to operands of every size and order", "[memory]") {
   });
 }
 
+TEST_CASE("convolutions keep to images and weights of many channels", "[memory]") {
+  const auto forward = [](const std::vector<Tensor>& x) { return conv2d(x[0], x[1], x[2], {.padding = 1}); };
+  const auto transposed = [](const std::vector<Tensor>& x) { return conv_transpose2d(x[0], x[1], x[2]); };
+  for_fences([&](DType type, Fence side) {
+    for (const auto& [from, to] : {std::pair{5, 16}, {5, 34}, {18, 70}}) {
+      INFO(from << " to " << to << " channels");
+      const Tensor x = random_in(-1, 1, {2, from, 6, 7}, type, 1), bias = random_in(-1, 1, {to}, type, 2);
+      check_fenced(forward, {x, random_in(-1, 1, {to, from, 3, 3}, type, 3), bias}, side);
+      check_fenced(transposed, {x, random_in(-1, 1, {from, to, 3, 3}, type, 4), bias}, side);
+    }
+  });
+}
+
 TEST_CASE("what is written in place keeps to its tensor", "[memory]") {
   for_fences([](DType type, Fence side) {
     for (std::int64_t columns = 1; columns <= 70; ++columns) {

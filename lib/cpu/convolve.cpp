@@ -69,6 +69,16 @@ void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& bloc
   }
 }
 
+/// In how many shares tasks take the panels of few blocks, so that the threads end together: up to two tasks a thread.
+std::int64_t panel_shares(std::int64_t blocks, std::int64_t panels) {
+  const std::int64_t most = threads() == 1 ? 1 : std::clamp<std::int64_t>(parts(2 * threads(), blocks), 1, panels);
+  const auto longest = [&](std::int64_t shares) { return parts(blocks * shares, threads()) * parts(panels, shares); };
+  std::int64_t best = 1;
+  for (std::int64_t shares = 2; shares <= most; ++shares)
+    if (longest(shares) <= longest(best)) best = shares;
+  return best;
+}
+
 /// One pass with the channels of the result in the lanes.
 template <class T>
 class ChannelLanes {
@@ -106,8 +116,7 @@ class ChannelLanes {
   bool run(const T* in, T* out, std::int64_t batch) const {
     std::atomic<bool> all_good{true};
     const std::int64_t blocks = batch * c_.groups * blocks_.total();
-    // few blocks are shared out by panels, so that threads end together
-    const std::int64_t shares = threads() == 1 ? 1 : std::clamp<std::int64_t>(parts(2 * threads(), blocks), 1, panels_);
+    const std::int64_t shares = panel_shares(blocks, panels_);
     const Tasks all(blocks * shares,
                     static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to));
     const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;

@@ -123,7 +123,7 @@ struct Silu {
   static constexpr const char* name = "silu";
   static constexpr Domain domain = Domain::floating;         // the types it takes
   static constexpr Saves saves = Saves::input;               // what backward receives as its second argument
-  static constexpr Evaluate evaluate = Evaluate::functions;  // float32 in registers of its own
+  static constexpr Evaluate evaluate = Evaluate::functions;  // how the CPU computes it
   template <class T> CAPSTAN_HD static T forward(T x) {
     // far below exp(x) vanishes before x*exp(x) does: there with e^-40 apart
     const auto far = x < T(-80);

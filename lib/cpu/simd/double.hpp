@@ -11,11 +11,6 @@ namespace {
 constexpr bool kHasDoubles = true;
 using Doubles = Lanes<double>;
 
-CAPSTAN_INLINE Doubles polynomial(Doubles, double constant) { return Doubles(constant); }
-template <class... More> CAPSTAN_INLINE Doubles polynomial(Doubles x, double constant, double next, More... more) {
-  return fma(x, polynomial(x, next, more...), Doubles(constant));
-}
-
 // --- exponentials and logarithms ---
 
 /// e^x - 1 = 2^n * p + (2^n - 1), in halves, for 2^1024 is too large.
@@ -135,7 +130,7 @@ struct Arc64 {
 CAPSTAN_INLINE Doubles half_exp(const Exponential64& e) {
   return scaled_or_zero(Doubles(1) + e.p, e.n - Doubles(1), e.n, -1.0);
 }
-/// Up to 1 by its series, 2^-57.
+/// Up to 1 by its series, 2^-55.
 [[gnu::noinline]] Doubles sinh(Doubles x) {
   const Doubles size = abs(x), z = x * x;
   const Doubles near = fma(size * z,

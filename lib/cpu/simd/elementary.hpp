@@ -26,6 +26,13 @@ template <class T> CAPSTAN_INLINE Lanes<T> cubic(Lanes<T> x, Lanes<T> x2, double
   return fma(x2, linear(x, c2, c3), linear(x, c0, c1));
 }
 
+/// The same, one after the other, of any length.
+template <class T> CAPSTAN_INLINE Lanes<T> polynomial(Lanes<T>, double constant) { return Lanes<T>(constant); }
+template <class T, class... More>
+CAPSTAN_INLINE Lanes<T> polynomial(Lanes<T> x, double constant, double next, More... more) {
+  return fma(x, polynomial(x, next, more...), Lanes<T>(constant));
+}
+
 /// 2^n for whole numbers whose power is normal, beyond them anything.
 template <class T> CAPSTAN_INLINE Lanes<T> shifted_to_exponent(Lanes<T> n) {
   using F = Format<T>;

@@ -1,4 +1,4 @@
-// Logarithms of float32 with AVX2 and AVX-512, and the base-10 logarithm without. Included by kernels_*.cpp behind
+// Logarithms of float32 with AVX2 and AVX-512, and without those to base 2 and 10. Included by kernels_*.cpp behind
 // precise.hpp.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
@@ -87,8 +87,9 @@ CAPSTAN_INLINE Floats log2(Floats x) {
   return logarithm_or_edge(x, fma(l.f - (l.half - l.rest(Floats(0))), Floats(1.44269504f), l.k));
 }
 CAPSTAN_INLINE Floats log10(Floats x) {
+  const Precise one(0.43429448190325183);  // the logarithm of e
   const Halves wide = halves_of(x);
-  return joined({log10(wide.low), log10(wide.high)});
+  return joined({log(wide.low) * one, log(wide.high) * one});
 }
 
 #endif

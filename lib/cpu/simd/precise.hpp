@@ -1,4 +1,5 @@
-// Precise: float32 values in lanes of float64. Included by kernels_*.cpp behind lanes.hpp.
+// Precise: float32 values in lanes of float64. Included by kernels_*.cpp behind
+// exponential.hpp.
 //
 // A float32 function computed here and rounded once at the end errs by half a unit, if what stands here is right to
 // 2^-33 or so. That takes little: no tables, no corrections, short polynomials. Coefficients that are no plain
@@ -104,7 +105,6 @@ CAPSTAN_INLINE Precise exp(Precise x) {
   const L high = cubic(r, r2, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040);
   return Precise(scaled_or_zero(fma(r4, fma(r4, linear(r, 1.0 / 40320, 1.0 / 362880), high), low), n, x.v, kLow));
 }
-CAPSTAN_INLINE Precise log10(Precise x) { return log(x) * Precise(0.43429448190325183); }
 
 /// With u = 1 + x, which loses digits of x, log(u) * x / (u - 1) has them all (Goldberg 1991, theorem 4).
 CAPSTAN_INLINE Precise log1p(Precise x) {

@@ -5,11 +5,6 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-CAPSTAN_INLINE Floats polynomial(Floats, double constant) { return Floats(constant); }
-template <class... More> CAPSTAN_INLINE Floats polynomial(Floats x, double constant, double next, More... more) {
-  return fma(x, polynomial(x, next, more...), Floats(constant));
-}
-
 /// e^x - 1 = 2^n * p + (2^n - 1), in halves, for 2^128 is too large.
 CAPSTAN_INLINE Floats expm1(Floats x) {
   const Exponential<Floats> e = exponential(limited(x, -30.0f, 89.0f));  // beyond, it is -1 or infinite
