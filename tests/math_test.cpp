@@ -1,8 +1,10 @@
 // Mathematical functions: published values and slopes, special values, kinks.
+#include "tests/references.hpp"
 #include "tests/rules.hpp"
 #include "tests/support.hpp"
 
 #include <bit>
+#include <random>
 
 using namespace capstan;
 using namespace tests;
@@ -151,6 +153,8 @@ const Special special_rows[] = {
     {"erf", -kInfinity, -1.0},
     {"erfc", kInfinity, 0.0},
     {"erfc", -kInfinity, 2.0},
+    {"erfc", 30.0, 0.0},
+    {"erfc", -7.0, 2.0},
     {"erfinv", -0.0, -0.0},
     {"erfinv", 1.0, kInfinity},
     {"erfinv", -1.0, -kInfinity},
@@ -331,6 +335,10 @@ Tensor slope(F f, const Tensor& x) {
   return tape.gradient(f(x), x);
 }
 
+bool have_same_bits(double a, double b) {
+  return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
 }  // namespace
 
 TEST_CASE("mathematical functions and their slopes have the published values, tails included", "[math]") {
@@ -384,6 +392,29 @@ TEST_CASE("remainder is an operator, with numbers on either side", "[math]") {
   CHECK(same(7 % Tensor{2.0, -2.0, 4.0}, {1.0, -1.0, 3.0}));
   CHECK(same(x % Tensor{{2.0}, {-4.0}}, {{1.5, 0.5, 1.0}, {-2.5, -1.5, -1.0}}));
   CHECK((zeros({0, 3}) % zeros({3})).shape() == Shape{0, 3});
+}
+
+TEST_CASE("what a division leaves is exact next to whole quotients, however large", "[math]") {
+  std::mt19937_64 random(12);
+  std::uniform_real_distribution<double> digits(-4, 4), magnitude(0, 45);  // e^45 is beyond all whole quotients
+  std::vector<double> as, bs;
+  for (int i = 0; i < 6000; ++i) {
+    const double b = digits(random), whole = std::copysign(std::floor(std::exp(magnitude(random))), digits(random));
+    for (const double toward : {-kInfinity, 0.0, kInfinity}) {
+      as.push_back(toward == 0.0 ? whole * b : std::nextafter(whole * b, toward));
+      bs.push_back(b);
+    }
+  }
+  const Tensor a = from_vector(as), b = from_vector(bs);
+  const std::vector<double> rests = fmod(a, b).to_vector<double>(), moved = (a % b).to_vector<double>();
+  const std::vector<double> quotients = floor_divide(a, b).to_vector<double>();
+  for (std::size_t i = 0; i < as.size(); ++i) {
+    INFO(as[i] << " by " << bs[i]);
+    CHECK(rests[i] == std::fmod(as[i], bs[i]));
+    CHECK(ulps_between(moved[i], static_cast<double>(reference::remainder(as[i], bs[i]))) <= 1);
+    CHECK(ulps_between(quotients[i], static_cast<double>(reference::floor_divide(as[i], bs[i]))) <=
+          tolerance::elementwise_ulps);
+  }
 }
 
 TEST_CASE("steps have zero gradients, and functions of two operands the documented ones where they have a kink",
@@ -503,12 +534,22 @@ TEST_CASE("a value gives the same bits whatever stands beside it", "[math]") {
         for (std::size_t i = 0; i < mixed.size(); i += step) mixed[i] = others[i / step % std::size(others)];
         const std::vector<double> among = values(function(from_vector(mixed).to(type)));
         std::size_t differing = 0;
-        for (std::size_t i = 0; i < mixed.size(); ++i) {
-          const bool nothing = i % step == 0 || (std::isnan(among[i]) && std::isnan(alone[i]));
-          differing += !nothing && std::bit_cast<std::uint64_t>(among[i]) != std::bit_cast<std::uint64_t>(alone[i]);
-        }
+        for (std::size_t i = 0; i < mixed.size(); ++i)
+          differing += i % step != 0 && !have_same_bits(among[i], alone[i]);
         CHECK(differing == 0);
       }
+    }
+    for (const auto& [name, function] : binary_functions()) {
+      const Tensor a = random_in(-3, 3, {90}, type, 92), b = random_in(-3, 3, {90}, type, 93);
+      const std::vector<double> alone = values(function(a, b));
+      std::vector<double> left = values(a), right = values(b);
+      for (std::size_t i = 0; i < left.size(); i += 3) {
+        left[i] = others[i / 3 % std::size(others)];
+        right[i] = others[i / 5 % std::size(others)];
+      }
+      const std::vector<double> among = values(function(from_vector(left).to(type), from_vector(right).to(type)));
+      INFO(name << " in " << capstan::name(type));
+      for (std::size_t i = 0; i < left.size(); ++i) CHECK((i % 3 == 0 || have_same_bits(among[i], alone[i])));
     }
   }
 }

@@ -13,7 +13,7 @@ struct Gelu {
   static constexpr const char* name = "gelu";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::single;
+  static constexpr Evaluate evaluate = Evaluate::functions;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return grad * gelu_slope(x); }
 };
@@ -22,7 +22,7 @@ struct GeluTanh {
   static constexpr const char* name = "gelu_tanh";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return gelu_tanh(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     // (1 + tanh(u))/2 = sigmoid(2u); below 2u and its slope. From 25 on nothing changes, but squares would overflow

@@ -22,7 +22,7 @@ struct Add {
 struct Atan2 {
   static constexpr const char* name = "atan2";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return atan2(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T b, T) { return grad * over_square(b, a, b); }
@@ -60,7 +60,7 @@ struct Div {
 struct FloorDivide {
   static constexpr const char* name = "floor_divide";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsNothing;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return floor_divide(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return zero_of(grad); }
@@ -97,7 +97,7 @@ struct Fmin {
 struct Fmod {
   static constexpr const char* name = "fmod";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return fmod(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
@@ -109,7 +109,7 @@ struct Fmod {
 struct Hypot {
   static constexpr const char* name = "hypot";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsResult, right_reads = kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return hypot(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T a, T, T y) { return grad * (a / or_one(y)); }
@@ -216,7 +216,7 @@ struct Prelu {
 struct Remainder {
   static constexpr const char* name = "remainder";
   static constexpr Domain domain = Domain::numbers;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsNothing, right_reads = kReadsA | kReadsB | kReadsResult;
   template <class T> CAPSTAN_HD static T forward(T a, T b) { return remainder(a, b); }
   template <class T> CAPSTAN_HD static T left(T grad, T, T, T) { return grad; }
@@ -238,7 +238,7 @@ struct Sub {
 struct Xlogy {
   static constexpr const char* name = "xlogy";
   static constexpr Domain domain = Domain::floating;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   static constexpr unsigned left_reads = kReadsA | kReadsB, right_reads = kReadsA | kReadsB;
   template <class T> CAPSTAN_HD static T forward(T a, T b) {
     return select(a == T(0), select(b == b, T(0), b), a * log(b));

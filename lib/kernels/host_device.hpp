@@ -215,10 +215,9 @@ enum class Domain { floating, numbers, boolean };
 /// How the CPU evaluates a rule, and its gradient unless the row says `evaluate_backward`; `lanes` if it does not say.
 ///   lanes      in registers of its own type
 ///   functions  the same, by functions that take some time; float64 one value after the other without AVX2
-///   single     float32 in registers of its own; float64 one value after the other
 ///   precise    float32 in registers of float64, rounded once at the end; float64 as by `functions`
 ///   library    float32 in registers of float64, rounded once at the end; float64 one value after the other
 ///   scalar     one value after the other
-enum class Evaluate { lanes, functions, single, precise, library, scalar };
+enum class Evaluate { lanes, functions, precise, library, scalar };
 
 }  // namespace capstan::kernels

@@ -32,7 +32,7 @@ struct Erfc {
   static constexpr const char* name = "erfc";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return erfc(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) {
     return grad * (T(-1.1283791670955126) * exp(-(x * x)));
@@ -43,7 +43,7 @@ struct Erfinv {
   static constexpr const char* name = "erfinv";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::output;
-  static constexpr Evaluate evaluate = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::precise;
   template <class T> CAPSTAN_HD static T forward(T x) { return erfinv(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T y) {
     return grad * (T(0.88622692545275801) * exp(y * y));  // sqrt(pi)/2
@@ -54,8 +54,7 @@ struct Lgamma {
   static constexpr const char* name = "lgamma";
   static constexpr Domain domain = Domain::floating;
   static constexpr Saves saves = Saves::input;
-  static constexpr Evaluate evaluate = Evaluate::scalar;
-  static constexpr Evaluate evaluate_backward = Evaluate::library;
+  static constexpr Evaluate evaluate = Evaluate::library;
   template <class T> CAPSTAN_HD static T forward(T x) { return lgamma(x); }
   template <class T> CAPSTAN_HD static T backward(T grad, T x) { return by_digamma(grad, x); }
 };

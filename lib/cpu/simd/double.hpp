@@ -53,6 +53,11 @@ CAPSTAN_INLINE Doubles logarithm(Doubles x, double two, double two_low, double o
 
 // --- trigonometry ---
 
+/// `fast`, but for lanes where it is wrong.
+template <class F> CAPSTAN_INLINE Doubles mend(Doubles fast, Mask<double> wrong, Doubles a, Doubles b, F library) {
+  return mend(Precise(fast), wrong, Precise(a), Precise(b), library).v;
+}
+
 constexpr double kHalfPi = 0x1.921fb54442d18p+0, kHalfPiRest = 0x1.1a62633145c07p-54;
 
 /// What sine, cosine and their quotient are rounded by is kept.
@@ -102,26 +107,54 @@ struct Arc64 {
   const Doubles from = quarters * Doubles(kHalfPi), first = from - taken;
   return first + (((from - first) - taken) + (quarters * Doubles(kHalfPiRest) - taken_more));
 }
-/// atan(u) = u + u z series(z), z = u^2 up to tan(pi/8)^2, 2^-56; above by pi/4 + atan((x-1)/(x+1)) and
-/// pi/2 - atan(1/x). What they are rounded by is kept.
-[[gnu::noinline]] Doubles atan(Doubles x) {
-  const Doubles all = abs(x), one(1), zero(0), limit(0x1p60), size = select(all > limit, limit, all);
-  const Mask<double> middle = size > Doubles(0.41421356237309503), large = size > Doubles(2.414213562373095);
-  const Doubles above = select(large, -one, select(middle, size - one, size));
-  const Doubles below = select(large, size, select(middle, size + one, one)), inverse = one / below;
-  const Mask<double> both = middle & ~large;
-  const Doubles above_lost = select(both, size - (above + one), zero);
-  const Doubles below_lost = select(both, size - (below - one), zero);
-  const Doubles u = above * inverse, z = u * u;
+/// So many eighths of a turn and atan(u), u = above / below up to tan(pi/8) and what both have lost: u + u z series(z),
+/// z = u^2, 2^-56. What is rounded is kept.
+CAPSTAN_INLINE Doubles arc(Doubles eighths, Doubles above, Doubles above_lost, Doubles below, Doubles below_lost) {
+  const Doubles inverse = Doubles(1) / below, u = above * inverse, z = u * u, eighth(0.5 * kHalfPi);
   const Doubles lost = (fma(-u, below_lost, fma(-u, below, above)) + above_lost) * inverse;
   const Doubles series =
       polynomial(z, -0.3333333333333333, 0.19999999999995513, -0.1428571428466518, 0.11111111015146714,
                  -0.0909090457366906, 0.07692183087342026, -0.06664509989818045, 0.058581362519061465,
                  -0.05085383488842831, 0.03922974453661223, -0.019174543572021332);
-  const Doubles eighths = select(large, Doubles(2), select(middle, one, zero));  // of a turn
-  const Doubles from = eighths * Doubles(0.5 * kHalfPi), first = from + u, rest = (from - first) + u;
-  const Doubles more = fma(eighths, Doubles(0.5 * kHalfPiRest), fma(u * z, series, lost));
-  return with_sign_of(x, first + (rest + more));
+  const Doubles from = eighths * eighth, first = from + u, rest = (from - first) + u;
+  const Doubles from_lost = fma(eighths, Doubles(0.5 * kHalfPiRest), fma(eighths, eighth, -from));
+  return first + (rest + (from_lost + fma(u * z, series, lost)));
+}
+/// Above tan(pi/8) by pi/4 + atan((x-1)/(x+1)) and pi/2 - atan(1/x).
+[[gnu::noinline]] Doubles atan(Doubles x) {
+  const Doubles all = abs(x), one(1), zero(0), limit(0x1p60), size = select(all > limit, limit, all);
+  const Mask<double> middle = size > Doubles(0.41421356237309503), large = size > Doubles(2.414213562373095);
+  const Doubles above = select(large, -one, select(middle, size - one, size));
+  const Doubles below = select(large, size, select(middle, size + one, one));
+  const Mask<double> both = middle & ~large;
+  const Doubles above_lost = select(both, size - (above + one), zero);
+  const Doubles below_lost = select(both, size - (below - one), zero);
+  const Doubles eighths = select(large, Doubles(2), select(middle, one, zero));
+  return with_sign_of(x, arc(eighths, above, above_lost, below, below_lost));
+}
+/// By the smaller over the larger, counted from pi/2 where a is the larger, and from pi where b is negative.
+[[gnu::noinline]] Doubles atan2(Doubles a, Doubles b) {
+  const Doubles y = abs(a), x = abs(b), one(1), zero(0);
+  const Mask<double> steep = y > x, left = with_sign_of(b, one) < zero;  // -0, too
+  const Doubles low = select(steep, x, y), high = select(steep, y, x);
+  const Mask<double> middle = low > high * Doubles(0.41421356237309503);
+  Doubles above = select(middle, low - high, low), below = select(middle, low + high, high), eighths = zero;
+  Doubles above_lost = select(middle, low - (above + high), zero);
+  const Doubles below_lost = select(middle, low - (below - high), zero);
+  eighths = select(middle, one, zero);
+  const auto count_from = [&](Mask<double> where, double start) __attribute__((always_inline)) {
+    eighths = select(where, Doubles(start) - eighths, eighths);
+    above = select(where, -above, above);
+    above_lost = select(where, -above_lost, above_lost);
+  };
+  count_from(steep, 2);
+  count_from(left, 4);
+  const Doubles fast = arc(eighths, above, above_lost, select(below == zero, one, below), below_lost);
+  const auto is_normal = [&](Doubles v) __attribute__((always_inline)) {
+    return ((v >= Doubles(0x1p-400)) & (v <= Doubles(0x1p400))) | (v == zero);
+  };
+  const Mask<double> fits = is_normal(low) & is_normal(high);
+  return mend(with_sign_of(a, fast), ~fits, a, b, [](double v, double w) { return kernels::atan2(v, w); });
 }
 
 // --- hyperbolic functions ---
@@ -162,18 +195,45 @@ CAPSTAN_INLINE Doubles log1p_or_twice(Doubles x, Doubles more) {
   return with_sign_of(x, Doubles(0.5) * log1p((size + size) / (Doubles(1) - size)));
 }
 
-// --- the error function ---
+// --- the error function, and the normal distribution's ---
 
-/// erf(x) = x + x times a series in x^2 up to 1, 2^-56; above 1 - erfc(x), with exp(x^2) (x+2) erfc(x) in (x-2)/(x+2).
+/// A sum that is not added up.
+struct Parts {
+  Doubles high, low;
+};
+/// c + x y, c the larger and in two parts; what is rounded is kept.
+CAPSTAN_INLINE Parts raised(double c, double c_low, Doubles x, Doubles y) {
+  const Doubles high = fma(x, y, Doubles(c));
+  return {high, fma(x, y, Doubles(c) - high) + Doubles(c_low)};
+}
+/// x y, of which y and what is known of its rest are given.
+CAPSTAN_INLINE Parts times(Doubles x, Parts y) {
+  const Doubles high = x * y.high;
+  return {high, fma(x, y.low, fma(x, y.high, -high))};
+}
+
+/// c0 + c1 x + ..., its even and its odd powers side by side, which takes half the time.
+CAPSTAN_INLINE Doubles every_second(Doubles, double c) { return Doubles(c); }
+CAPSTAN_INLINE Doubles every_second(Doubles, double c, double) { return Doubles(c); }
+template <class... More> CAPSTAN_INLINE Doubles every_second(Doubles z, double c, double, More... more) {
+  return fma(z, every_second(z, more...), Doubles(c));
+}
+template <class... More> CAPSTAN_INLINE Doubles by_halves(Doubles x, double c, More... more) {
+  const Doubles z = x * x;
+  return fma(x, every_second(z, more...), every_second(z, c, more...));
+}
+
+/// erf(x)/x - 1 in z = x^2 up to 1, 2^-56.
+CAPSTAN_INLINE Doubles erf_series(Doubles z) {
+  return polynomial(z, 0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
+                    0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736, -1.4925647567519332e-05,
+                    1.6462045441468418e-06, -1.6364642158167616e-07, 1.4792401209404813e-08, -1.216456005728345e-09,
+                    8.709045129053106e-11, -4.230945824295338e-12);
+}
+/// x + x times that series; above 1 by 1 - erfc(x), with exp(x^2) (x+2) erfc(x) in (x-2)/(x+2).
 [[gnu::noinline]] Doubles erf(Doubles x) {
-  const Doubles size = abs(x), z = x * x, two(2), limit(6);  // beyond, it is 1
-  const Doubles near =
-      fma(size,
-          polynomial(z, 0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
-                     0.0052239776254232985, -0.000854832702193483, 0.00012055332902888736, -1.4925647567519332e-05,
-                     1.6462045441468418e-06, -1.6364642158167616e-07, 1.4792401209404813e-08, -1.216456005728345e-09,
-                     8.709045129053106e-11, -4.230945824295338e-12),
-          size);
+  const Doubles size = abs(x), two(2), limit(6);  // beyond, it is 1
+  const Doubles near = fma(size, erf_series(x * x), size);
   const Doubles inside = select(size > limit, limit, size), inverse = Doubles(1) / (inside + two);
   const Doubles series = polynomial(
       (inside - two) * inverse, 1.021582705242023, -0.6871606844138106, 0.27947209255604094, -0.03644223150686364,
@@ -182,6 +242,181 @@ CAPSTAN_INLINE Doubles log1p_or_twice(Doubles x, Doubles more) {
       -1.6690978636810987e-05, -8.179282853698761e-07, 5.127540347756448e-06);
   const Doubles far = fma(-exp(-(inside * inside)), series * inverse, Doubles(1));
   return with_sign_of(x, select(size < Doubles(1), near, far));
+}
+
+/// erfc(x + lost) = 2^n (parts): 1 - erf up to 1/2; from there on e^-x^2 by (x+2) and by a series in (x-2)/(x+2), 2^-56;
+/// 2 - erfc(-x) below -1/2. What is rounded is kept.
+struct Complement64 {
+  Doubles n;
+  Parts parts;
+  CAPSTAN_INLINE Complement64(Doubles x, Doubles lost) : n(0), parts{Doubles(0), Doubles(0)} {
+    const Doubles one(1), two(2), zero(0), limit(28);  // beyond, it is 0 or 2
+    const Mask<double> near = abs(x) < Doubles(0.5), negative = x < zero;
+    const Doubles size = select(abs(x) > limit, limit, abs(x)), size_lost = select(negative, -lost, lost);
+    // e^-x^2
+    const Doubles square = size * size, square_lost = fma(size + size, size_lost, fma(size, size, -square));
+    const Exponential64 e(-square);
+    const Doubles power = one + e.p, power_lost = fma(-power, square_lost, ((one - power) + e.p) + e.lost);
+    // the series, and its slope for what the quotient lost
+    const Doubles above = size - two, above_lost = (size - (above + two)) + size_lost;
+    const Doubles below = size + two, below_lost = (size - (below - two)) + size_lost, inverse = one / below;
+    const Doubles q = above * inverse, q_lost = (fma(-q, below_lost, fma(-q, below, above)) + above_lost) * inverse;
+    const Parts more = raised(
+        -0.6871606844138106, 0x1.89cce840a27f1p-56, q,
+        by_halves(q, 0.2794720925560551, -0.03644223150687794, -0.021510661889524905, 0.006479185067690503,
+                  0.0030906120607624974, -0.0008372960615798637, -0.0006630735363199766, 3.437143062900096e-05,
+                  0.00014447109385014656, 3.414884593985483e-05, -2.1698566914191834e-05, -1.611982851805919e-05,
+                  -1.1154909915918077e-06, 3.6357230335363457e-06, 1.974886124349784e-06, 3.4389760033140503e-08,
+                  -5.296057504694841e-07, -3.990632900693085e-07, -2.7772823033430832e-08, 2.0462531694794141e-07,
+                  3.8634568699955387e-08, -6.226800885274464e-08, 8.995579430823128e-09));
+    const Parts series = raised(1.021582705242023, -0x1.4359a1f81ddc1p-56, q, more.high);
+    const Doubles series_lost = fma(polynomial(q, -0.687, 0.559, -0.109), q_lost, fma(q, more.low, series.low));
+    const Doubles quotient = series.high * inverse;
+    const Doubles quotient_lost =
+        (fma(-quotient, below_lost, fma(-quotient, below, series.high)) + series_lost) * inverse;
+    const Parts tail = times(power, {quotient, quotient_lost});
+    const Doubles tail_low = fma(power_lost, quotient, tail.low);
+    // 2 - tail, 1 - x - x times the series of erf
+    const Doubles scale = shifted_to_exponent(limited(e.n, -1000.0, 0.0)), taken = scale * tail.high;
+    const Doubles other = two - taken, other_low = ((two - other) - taken) - scale * tail_low;
+    const Doubles rest = one - x, rest_low = ((one - rest) - x) - fma(x, erf_series(x * x), lost);
+    n = select(near | negative, zero, e.n);
+    parts.high = select(near, rest, select(negative, other, tail.high));
+    parts.low = select(near, rest_low, select(negative, other_low, tail_low));
+  }
+};
+/// 2^n x, n from -1131 on.
+CAPSTAN_INLINE Doubles scaled_down(Doubles x, Doubles n) { return scaled_or_zero(x, n, n, -1078.0); }
+
+[[gnu::noinline]] Doubles erfc(Doubles x) {
+  const Complement64 c(x, Doubles(0));
+  return scaled_down(c.parts.high + c.parts.low, c.n);
+}
+/// Half of x times erfc(-x/sqrt(2)), whose argument has two parts.
+[[gnu::noinline]] Doubles gelu(Doubles x) {
+  const Doubles root(-0.70710678118654752), z = x * root, limit(40);
+  const Doubles lost = fma(x, root, -z) + x * Doubles(4.833646656726457e-17);
+  const Complement64 c(z, select(abs(x) > limit, Doubles(0), lost));
+  const Parts product = times(Doubles(0.5) * x, c.parts);
+  const Doubles all = select(x > limit, x, scaled_down(product.high + product.low, c.n));
+  return with_sign_of(x, select(x == Doubles(-HUGE_VAL), Doubles(NAN), all));  // -0, too
+}
+/// lib/kernels/special.hpp has the formula. With v = |2u| it is x by 1 + e^-v, below 0 by e^-v, too.
+[[gnu::noinline]] Doubles gelu_tanh(Doubles x) {
+  const Doubles one(1), limit(24);  // beyond, it is x or 0
+  const Doubles size = select(abs(x) > limit, limit, abs(x)), square = size * size, cubic(0.071354816272600248);
+  const Doubles linear(1.5957691216057308), part = cubic * square, sum = linear + part, v = size * sum;
+  const Mask<double> larger = part > linear;
+  const Doubles sum_lost = select(larger, (part - sum) + linear, (linear - sum) + part);
+  const Doubles part_lost =
+      fma(cubic, square, -part) + fma(cubic, fma(size, size, -square),
+                                      fma(Doubles(-6.175149918155315e-19), square, Doubles(-9.96930880911092e-17)));
+  const Doubles v_lost = fma(size, sum_lost + part_lost, fma(size, sum, -v));
+  const Exponential64 e(-v);
+  const Doubles power = one + e.p, power_lost = fma(-power, v_lost, ((one - power) + e.p) + e.lost);
+  const Doubles scale = shifted_to_exponent(limited(e.n, -1000.0, 0.0)), added = scale * power, below = one + added;
+  const Doubles below_lost = fma(scale, power_lost, (one - below) + added);
+  const Mask<double> negative = x < Doubles(0);
+  const Parts product = times(x, {power, power_lost});
+  const Doubles above = select(negative, product.high, x), above_low = select(negative, product.low, Doubles(0));
+  const Doubles quotient = above / below;
+  const Doubles lost = (fma(-quotient, below_lost, fma(-quotient, below, above)) + above_low) / below;
+  const Doubles all = scaled_down(quotient + lost, select(negative, e.n, Doubles(0)));
+  return with_sign_of(x, select(x > limit, x, select(x == Doubles(-HUGE_VAL), Doubles(NAN), all)));
+}
+
+/// erfinv(x)/x in w = -log(1 - x^2) up to 5, 2^-57. What w has lost counts by the slope, of which few digits do.
+CAPSTAN_INLINE Parts erfinv_near(Doubles w, Doubles lost) {
+  const Doubles middle(2.5), v = w - middle, all_lost = lost + (w - (v + middle));
+  const Parts result =
+      raised(1.501409351110792, -0x1.2c78419526c43p-54, v,
+             by_halves(v, 0.246640276744167, -0.004177317724383624, -0.0012527079078110321, 0.00021825026434406123,
+                       -4.996079598850206e-06, -3.416619596565087e-06, 4.787252185239e-07, 1.3416803755242823e-08,
+                       -1.0861168938287872e-08, 9.073036495405582e-10, 1.1960698817209524e-10, -3.110278672226475e-11,
+                       9.115660381671943e-13, 5.356343166393055e-13, -7.612669130138496e-14, -2.8811110175240593e-15,
+                       1.896729354143592e-15, -1.3661917890666732e-16, -2.6828646429085144e-17, 4.909393921888345e-18,
+                       1.700908089393591e-19, -6.890747263782666e-20));
+  return {result.high, fma(all_lost, Doubles(0.24), result.low)};
+}
+/// In the root of w, up to 16, 2^-56.
+CAPSTAN_INLINE Parts erfinv_middle(Doubles root) {
+  const Doubles v = root - Doubles(3.125);
+  return raised(2.958320150240462, 0x1.0edaab70aa2b8p-53, v,
+                by_halves(v, 1.0037186917979248, 0.007047884417791879, -0.005301010608473134, 0.0037944200159306368,
+                          -0.0025198826920625654, 0.0012606698688382675, -0.0003286621684655129, -8.955312471667034e-05,
+                          0.00013610485453316988, -5.885354780030028e-05, 2.18457611553087e-06, 1.1405341195120251e-05,
+                          -6.272646213992432e-06, 8.890680667864295e-07, 7.518366243526554e-07, -5.346292319969249e-07,
+                          1.2990858975611737e-07, 3.2190663691072326e-08, -4.1301875952661e-08, 1.4173213438780178e-08,
+                          1.2917230128945996e-09, -2.555522898935359e-09, 5.829375443953239e-10));
+}
+/// Up to 36.8, 2^-57; to the largest x below 1 belongs 36.1.
+CAPSTAN_INLINE Parts erfinv_far(Doubles root) {
+  const Doubles v = root - Doubles(5);
+  return raised(
+      4.849906401408584, -0x1.7d0392211e115p-54, v,
+      by_halves(v, 1.0103004648645448, -0.00013871931837971602, -0.0002150301197990087, 7.599527808331372e-05,
+                -1.9681771199539315e-05, 4.5260526902814986e-06, -9.93025464536458e-07, 2.2905179486036702e-07,
+                -6.757286746992132e-08, 2.9022338177557887e-08, -1.521335043571702e-08, 7.813256975371037e-09,
+                -3.5345890416630815e-09, 1.3273289617556068e-09, -3.8039980833950743e-10, 5.999065406022745e-11,
+                1.455437035060071e-11, -1.5882974135741462e-11, 5.916345493195051e-12, -9.054850513905504e-13));
+}
+/// Few x are beyond w = 5; the slope in its root is nearly 1.
+[[gnu::noinline]] Doubles erfinv(Doubles x) {
+  const Logarithm<double> l(fma(-x, x, Doubles(1)));
+  const Doubles ln2(Format<double>::high_ln2), part = l.f - (l.half - l.rest(l.k * Doubles(Format<double>::low_ln2)));
+  const Doubles w = -fma(l.k, ln2, part), w_lost = -(fma(l.k, ln2, w) + part);
+  const Mask<double> beyond = w > Doubles(5);
+  Parts series = erfinv_near(w, w_lost);
+  if (any(beyond)) {
+    const Doubles root = sqrt(w), lost = (fma(-root, root, w) + w_lost) / (root + root);
+    Parts other = erfinv_middle(root);
+    const Mask<double> far = w > Doubles(16);
+    if (any(far)) {
+      const Parts last = erfinv_far(root);
+      other = {select(far, last.high, other.high), select(far, last.low, other.low)};
+    }
+    series = {select(beyond, other.high, series.high), select(beyond, other.low + lost, series.low)};
+  }
+  const Parts product = times(x, series);
+  const Doubles size = abs(x), one(1), edge = select(size == one, x * Doubles(HUGE_VAL), Doubles(NAN));
+  return with_sign_of(x, select(size < one, product.high + product.low, edge));  // -0, too
+}
+
+// --- of two operands ---
+
+/// What the squares and their root are rounded by is taken off.
+[[gnu::noinline]] Doubles hypot(Doubles a, Doubles b) {
+  const Doubles y = abs(a), x = abs(b), zero(0);
+  const Mask<double> steep = y > x;
+  const Doubles low = select(steep, x, y), high = select(steep, y, x), square = high * high;
+  const Doubles size = sqrt(fma(low, low, square)), again = size * size;
+  const Doubles lost = fma(-low, low, again - square) + (fma(size, size, -again) - fma(high, high, -square));
+  const Doubles fast = size - select(size == zero, zero, lost / (size + size));
+  const Mask<double> fits = (high <= Doubles(0x1p500)) & ((high >= Doubles(0x1p-400)) | (high == zero));
+  return mend(fast, ~fits, a, b, [](double v, double w) { return kernels::hypot(v, w); });
+}
+/// While the quotient has 53 bits, the rest is exact; its rounding may be the whole number above.
+[[gnu::noinline]] Doubles fmod(Doubles a, Doubles b) {
+  const Doubles x = abs(a), y = abs(b), zero(0), quotient = x / y, left = fma(-floor(quotient), y, x);
+  const Doubles rest = select(left < zero, left + y, left), fast = with_sign_of(a, select(x < y, x, rest));
+  const Mask<double> far = (quotient >= Doubles(0x1p53)) & (x < Doubles(HUGE_VAL)) & (y > zero);
+  return mend(fast, far, a, b, [](double v, double w) { return kernels::fmod(v, w); });
+}
+/// Where the signs of two numbers differ, neither of which is 0.
+CAPSTAN_INLINE Mask<double> are_opposite(Doubles a, Doubles b) {
+  const Doubles zero(0);
+  return ((a < zero) & (b > zero)) | ((a > zero) & (b < zero));
+}
+/// As those of scalars in lib/kernels/host_device.hpp.
+[[gnu::noinline]] Doubles remainder(Doubles a, Doubles b) {
+  const Doubles r = fmod(a, b), zero(0);
+  return select(r == zero, with_sign_of(b, zero), select(are_opposite(r, b), r + b, r));
+}
+[[gnu::noinline]] Doubles floor_divide(Doubles a, Doubles b) {
+  const Doubles r = fmod(a, b), zero(0), one(1), exact = a / b, multiple = (a - r) / b;
+  const Doubles quotient = select(are_opposite(r, b), multiple - one, multiple), down = floor(quotient);
+  const Doubles whole = select(quotient - down > Doubles(0.5), down + one, down);
+  return select(r == r, select(quotient == zero, with_sign_of(exact, zero), whole), floor(exact));
 }
 
 #else

@@ -1,8 +1,9 @@
-// The derivatives of the gamma function's logarithm, for float32 in lanes of float64. Included by kernels_*.cpp behind
+// The gamma function's logarithm and its derivatives, for float32 in lanes of float64. Included by kernels_*.cpp behind
 // precise.hpp.
 //
-// Above 0 the first ten terms of their sums, 1/(x+k) or its square, are taken off, and the rest is their asymptotic
-// series from 10 on. With q = x (x+1) ... (x+9) these terms are q'/q and (q'/q)^2 - q''/q. Below 0 both are reflected.
+// Above 0 the first ten terms of their sums, log(x+k), 1/(x+k) or its square, are taken off, and the rest is their
+// asymptotic series from 10 on. With q = x (x+1) ... (x+9) these terms are log(q), q'/q and (q'/q)^2 - q''/q. Below 0 all
+// are reflected.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
@@ -72,6 +73,34 @@ CAPSTAN_INLINE Precise trigamma(Precise x) {
   const Mask<double> pole = (turn.distance == Precise(0)) | ((x < Precise(kAllWhole)) & (x > -infinity));
   const Precise ratio = Precise(kPi) / turn.sine, reflected = select(pole, infinity, ratio * ratio - above);
   return select(below, reflected, select(x == Precise(0), infinity, above));
+}
+
+/// log(gamma(x)) for x > 0. Around 1 and 2, where it is 0, (x-1) (x-2) times a polynomial in x - 3/2, 2^-37.
+CAPSTAN_INLINE Precise lgamma_above_zero(Precise x) {
+  const TenTerms ten(x);
+  const Precise z = ten.inverse * ten.inverse, series = polynomial(z, 1.0 / 12, -1.0 / 360, 1.0 / 1260);
+  const Precise far = (ten.y - Precise(0.5)) * (log(ten.y) - Precise(1)) +
+                      (Precise(0.41893853320467274) + ten.inverse * series) - ten.less(log(ten.q));
+  const Precise t = x - Precise(1.5);
+  const Precise near =
+      (x - Precise(1)) * (x - Precise(2)) *
+      polynomial(t, 0.4831289505432102, -0.145959895915729, 0.06291140043342998, -0.031308487091794374,
+                 0.016797128807193775, -0.009425641708385956, 0.005445914616012691, -0.003211727377219261,
+                 0.0019277737172198992, -0.0011675144372430058, 0.000687418181461066, -0.00042261448473627876,
+                 0.000340141795859036, -0.00021282793531485339, -4.6640392002779205e-06, 4.023509757863151e-06,
+                 0.00012802710027382018, -8.136837965349073e-05);
+  return select(abs(t) <= Precise(0.75), near, far) + Precise(0);  // which is never -0
+}
+/// Its zeros below 0 are differences of equal numbers: around them the C library's counts.
+CAPSTAN_INLINE Precise lgamma(Precise x) {
+  if (__builtin_expect(all(x > Precise(0)), true)) return lgamma_above_zero(x);
+  const Mask<double> below = x < Precise(0);
+  const Precise above = lgamma_above_zero(select(below, Precise(1) - x, x));
+  const FromWhole turn(x);
+  const Mask<double> pole = (turn.distance == Precise(0)) | (x < Precise(kAllWhole));
+  const Precise reflected = select(pole, Precise(HUGE_VAL), log(Precise(kPi) / turn.sine) - above);
+  return mend(select(below, reflected, above), below & (abs(reflected) < Precise(0x1p-10)), x, x,
+              [](double v, double) { return static_cast<double>(kernels::lgamma(static_cast<float>(v))); });
 }
 
 }  // namespace
