@@ -116,7 +116,7 @@ constexpr auto kExpensiveParametric = expensive_rows(static_cast<kernels::Parame
 std::int64_t unary_grain(int op) {
   return kExpensiveUnary[static_cast<std::size_t>(op)] ? kExpensiveGrain : kCheapGrain;
 }
-std::int64_t binary_grain(int op) {  // of float64 and of integers one value after the other
+std::int64_t binary_grain(int op) {  // some of float64, and integers, one value after the other
   return kExpensiveBinary[static_cast<std::size_t>(op)] ? kExpensiveGrain / 4 : kCheapGrain;
 }
 std::int64_t parametric_grain(int op) {

@@ -5,11 +5,6 @@
 namespace capstan::kernels {
 namespace {
 
-double erf_in(double x) { return ::erf(x); }
-long double erf_in(long double x) { return ::erfl(x); }
-double erfc_in(double x) { return ::erfc(x); }
-long double erfc_in(long double x) { return ::erfcl(x); }
-
 // M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2011: the single precision polynomials, right to
 // 3e-7, as a start for w = -log(1 - y^2) below this.
 constexpr double kFarOut = 16;
@@ -29,18 +24,17 @@ double erfinv_far(double c) {
 }
 
 /// Halley's steps on erf(x) = y, near 1 on erfc(x) = 1 - y, which is exact there. Each triples the digits.
-template <class W>
-W erfinv_in(W y) {
-  const W size = y < 0 ? -y : y;
+long double erfinv_wide(long double y) {
+  const long double size = y < 0 ? -y : y;
   if (y == 0) return y;
   if (!(size <= 1)) return (y - y) / (y - y);  // NaN
-  const W rest = 1 - size;
-  if (rest == 0) return y * W(HUGE_VAL);
-  const auto w = static_cast<double>(-special::natural_log(rest * (1 + size)));
-  W x = w < kFarOut ? erfinv_near(static_cast<double>(size), w) : erfinv_far(static_cast<double>(rest));
+  const long double rest = 1 - size;
+  if (rest == 0) return y * HUGE_VALL;
+  const auto w = static_cast<double>(-::logl(rest * (1 + size)));
+  long double x = w < kFarOut ? erfinv_near(static_cast<double>(size), w) : erfinv_far(static_cast<double>(rest));
   for (int step = w < kFarOut ? 1 : 2; step > 0; --step) {
-    const W slope = W(1.12837916709551257389615890312L) * special::power_of_e(-x * x);
-    const W error = (size > W(0.5) ? rest - erfc_in(x) : erf_in(x) - size) / slope;
+    const long double slope = 1.12837916709551257389615890312L * ::expl(-x * x);
+    const long double error = (size > 0.5L ? rest - ::erfcl(x) : ::erfl(x) - size) / slope;
     x -= error / (1 + x * error);
   }
   return y < 0 ? -x : x;
@@ -48,11 +42,7 @@ W erfinv_in(W y) {
 
 }  // namespace
 
-float digamma(float x) { return static_cast<float>(special::digamma(static_cast<double>(x))); }
 double digamma(double x) { return static_cast<double>(special::digamma(static_cast<long double>(x))); }
-float by_digamma(float grad, float x) {
-  return static_cast<float>(static_cast<double>(grad) * special::digamma(static_cast<double>(x)));
-}
 
 float polygamma(float n, float x) {
   return static_cast<float>(special::polygamma(static_cast<int>(n), static_cast<double>(x)));
@@ -61,8 +51,7 @@ double polygamma(double n, double x) {
   return static_cast<double>(special::polygamma(static_cast<int>(n), static_cast<long double>(x)));
 }
 
-float erfinv(float x) { return static_cast<float>(erfinv_in(static_cast<double>(x))); }
-double erfinv(double x) { return static_cast<double>(erfinv_in(static_cast<long double>(x))); }
+double erfinv(double x) { return static_cast<double>(erfinv_wide(x)); }
 
 double gelu(double x) {
   if (x > -0.5) return 0.5 * x * ::erfc(x * -0.70710678118654752);

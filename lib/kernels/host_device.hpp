@@ -149,23 +149,22 @@ CAPSTAN_HD double lgamma(double x) {
 #endif
 }
 
+template <class T> CAPSTAN_HD T select(bool condition, T yes, T no) { return condition ? yes : no; }
+
 // --- division with a whole quotient ---
 
 /// The sign is the divisor's, as in Python: a - b*floor(a/b).
-template <class T> CAPSTAN_HD T remainder(T a, T b) requires(std::is_floating_point_v<T>) {
-  const T r = fmod(a, b);
-  if (r == T(0)) return copysign(T(0), b);
-  return (r < T(0)) != (b < T(0)) ? r + b : r;
+template <class T> CAPSTAN_HD T remainder(T a, T b) requires(!std::is_integral_v<T>) {
+  const T zero(0), r = fmod(a, b), moved = r + b;
+  return select(r == zero, copysign(zero, b), select(r < zero, select(b < zero, r, moved), select(b < zero, moved, r)));
 }
 /// floor(a/b), from the exact remainder; what a/b is where that is NaN or infinite.
-template <class T> CAPSTAN_HD T floor_divide(T a, T b) requires(std::is_floating_point_v<T>) {
-  const T r = fmod(a, b);
-  if (r != r) return floor(a / b);
-  T quotient = (a - r) / b;
-  if (r != T(0) && (r < T(0)) != (b < T(0))) quotient -= T(1);
-  if (quotient == T(0)) return copysign(T(0), a / b);
-  const T down = floor(quotient);
-  return quotient - down > T(0.5) ? down + T(1) : down;
+template <class T> CAPSTAN_HD T floor_divide(T a, T b) requires(!std::is_integral_v<T>) {
+  const T zero(0), one(1), r = fmod(a, b), exact = a / b, multiple = (a - r) / b, below = multiple - one;
+  const T quotient = select(r < zero, select(b < zero, multiple, below),
+                            select(r > zero, select(b < zero, below, multiple), multiple));
+  const T down = floor(quotient), whole = select(quotient - down > T(0.5), down + one, down);
+  return select(r == r, select(quotient == zero, copysign(zero, exact), whole), exact);
 }
 
 // --- integers: they wrap around, and a division by zero gives 0 ---
@@ -198,7 +197,6 @@ template <class T> CAPSTAN_HD T floor_divide(T a, T b) requires(std::is_integral
   return static_cast<T>(a / b - (down ? 1 : 0));
 }
 
-template <class T> CAPSTAN_HD T select(bool condition, T yes, T no) { return condition ? yes : no; }
 /// log(x / (1 - x)). Around 1/2, where that quotient is nearly 1, it is log((1 + y) / (1 - y)), y = 2x - 1, which is
 /// exact.
 template <class T> CAPSTAN_HD T logit(T x) {

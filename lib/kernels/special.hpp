@@ -2,7 +2,8 @@
 // Functions that the C library lacks, or has with too few digits: digamma, polygamma, the inverse of erf, gelu.
 //
 // The formulas are templates over the type they compute in. The host computes in the next wider type and rounds once
-// (lib/cpu/special.cpp, compiled once for all instruction sets); CUDA has nothing wider than double.
+// (lib/cpu/special.cpp, compiled once for all instruction sets), unless it has functions of registers (lib/cpu/simd);
+// CUDA has nothing wider than double.
 #include "lib/kernels/host_device.hpp"
 
 // A constant in the widest type that a compiler has.
@@ -189,12 +190,9 @@ CAPSTAN_HD double gelu_tanh(double x) {
   return x / (1 + (e + e * (::fma(-x, sum, -exponent) - x * (rest + kLinearRest))));
 }
 #else
-float digamma(float x);
 double digamma(double x);
-float by_digamma(float grad, float x);
 float polygamma(float n, float x);  // n a whole number
 double polygamma(double n, double x);
-float erfinv(float x);
 double erfinv(double x);
 double gelu(double x);
 double gelu_tanh(double x);

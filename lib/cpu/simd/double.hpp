@@ -11,6 +11,45 @@ namespace {
 constexpr bool kHasDoubles = true;
 using Doubles = Lanes<double>;
 
+// --- tools ---
+
+/// A sum that is not added up.
+struct Parts {
+  Doubles high, low;
+};
+/// c + x y, c the larger and in two parts; what is rounded is kept.
+CAPSTAN_INLINE Parts raised(double c, double c_low, Doubles x, Doubles y) {
+  const Doubles high = fma(x, y, Doubles(c));
+  return {high, fma(x, y, Doubles(c) - high) + Doubles(c_low)};
+}
+/// x y, of which y and what is known of its rest are given.
+CAPSTAN_INLINE Parts times(Doubles x, Parts y) {
+  const Doubles high = x * y.high;
+  return {high, fma(x, y.low, fma(x, y.high, -high))};
+}
+
+/// The quotient of two of them; the inverse of below.high is given, and need not be right to the last bit.
+CAPSTAN_INLINE Parts divided(Parts above, Parts below, Doubles inverse) {
+  const Doubles high = above.high * inverse;
+  return {high, (fma(-high, below.low, fma(-high, below.high, above.high)) + above.low) * inverse};
+}
+
+/// c0 + c1 x + ..., its even and its odd powers side by side, in chains of half the length.
+CAPSTAN_INLINE Doubles every_second(Doubles, double c) { return Doubles(c); }
+CAPSTAN_INLINE Doubles every_second(Doubles, double c, double) { return Doubles(c); }
+template <class... More> CAPSTAN_INLINE Doubles every_second(Doubles z, double c, double, More... more) {
+  return fma(z, every_second(z, more...), Doubles(c));
+}
+template <class... More> CAPSTAN_INLINE Doubles by_halves(Doubles x, double c, More... more) {
+  const Doubles z = x * x;
+  return fma(x, every_second(z, more...), every_second(z, c, more...));
+}
+
+/// `fast`, but for lanes where it is wrong.
+template <class F> CAPSTAN_INLINE Doubles mend(Doubles fast, Mask<double> wrong, Doubles a, Doubles b, F library) {
+  return mend(Precise(fast), wrong, Precise(a), Precise(b), library).v;
+}
+
 // --- exponentials and logarithms ---
 
 /// e^x - 1 = 2^n * p + (2^n - 1), in halves, for 2^1024 is too large.
@@ -53,11 +92,6 @@ CAPSTAN_INLINE Doubles logarithm(Doubles x, double two, double two_low, double o
 
 // --- trigonometry ---
 
-/// `fast`, but for lanes where it is wrong.
-template <class F> CAPSTAN_INLINE Doubles mend(Doubles fast, Mask<double> wrong, Doubles a, Doubles b, F library) {
-  return mend(Precise(fast), wrong, Precise(a), Precise(b), library).v;
-}
-
 constexpr double kHalfPi = 0x1.921fb54442d18p+0, kHalfPiRest = 0x1.1a62633145c07p-54;
 
 /// What sine, cosine and their quotient are rounded by is kept.
@@ -66,10 +100,9 @@ constexpr double kHalfPi = 0x1.921fb54442d18p+0, kHalfPiRest = 0x1.1a62633145c07
   const Mask<double> odd = is_odd<double>(bits_of_whole(turn.quarters));
   const Doubles above = select(odd, -turn.cosine, turn.sine), below = select(odd, turn.sine, turn.cosine);
   const Doubles above_lost = select(odd, -turn.cosine_lost, turn.sine_lost);
-  const Doubles below_lost = select(odd, turn.sine_lost, turn.cosine_lost), inverse = Doubles(1) / below;
-  const Doubles quotient = above * inverse;
-  const Doubles more = (fma(-quotient, below_lost, fma(-quotient, below, above)) + above_lost) * inverse;
-  const Doubles result = select(abs(quotient) < Doubles(0x1p-900), quotient, quotient + more);  // -0, and what is tiny
+  const Doubles below_lost = select(odd, turn.sine_lost, turn.cosine_lost);
+  const Parts q = divided({above, above_lost}, {below, below_lost}, Doubles(1) / below);
+  const Doubles result = select(abs(q.high) < Doubles(0x1p-900), q.high, q.high + q.low);  // -0, and what is tiny
   return mend_far(result, x, [](double v) { return kernels::tan(v); });
 }
 /// asin(x) = x + x z series(z), z = x^2 up to 1/4, 2^-57.
@@ -107,18 +140,18 @@ struct Arc64 {
   const Doubles from = quarters * Doubles(kHalfPi), first = from - taken;
   return first + (((from - first) - taken) + (quarters * Doubles(kHalfPiRest) - taken_more));
 }
-/// So many eighths of a turn and atan(u), u = above / below up to tan(pi/8) and what both have lost: u + u z series(z),
-/// z = u^2, 2^-56. What is rounded is kept.
-CAPSTAN_INLINE Doubles arc(Doubles eighths, Doubles above, Doubles above_lost, Doubles below, Doubles below_lost) {
-  const Doubles inverse = Doubles(1) / below, u = above * inverse, z = u * u, eighth(0.5 * kHalfPi);
-  const Doubles lost = (fma(-u, below_lost, fma(-u, below, above)) + above_lost) * inverse;
+/// So many eighths of a turn and atan(u), u = above / below up to tan(pi/8): u + u z series(z), z = u^2, 2^-56. What is
+/// rounded is kept.
+CAPSTAN_INLINE Doubles atan_after(Doubles eighths, Parts above, Parts below) {
+  const Parts q = divided(above, below, Doubles(1) / below.high);
+  const Doubles u = q.high, z = u * u, eighth(0.5 * kHalfPi);
   const Doubles series =
       polynomial(z, -0.3333333333333333, 0.19999999999995513, -0.1428571428466518, 0.11111111015146714,
                  -0.0909090457366906, 0.07692183087342026, -0.06664509989818045, 0.058581362519061465,
                  -0.05085383488842831, 0.03922974453661223, -0.019174543572021332);
   const Doubles from = eighths * eighth, first = from + u, rest = (from - first) + u;
   const Doubles from_lost = fma(eighths, Doubles(0.5 * kHalfPiRest), fma(eighths, eighth, -from));
-  return first + (rest + (from_lost + fma(u * z, series, lost)));
+  return first + (rest + (from_lost + fma(u * z, series, q.low)));
 }
 /// Above tan(pi/8) by pi/4 + atan((x-1)/(x+1)) and pi/2 - atan(1/x).
 [[gnu::noinline]] Doubles atan(Doubles x) {
@@ -130,7 +163,7 @@ CAPSTAN_INLINE Doubles arc(Doubles eighths, Doubles above, Doubles above_lost, D
   const Doubles above_lost = select(both, size - (above + one), zero);
   const Doubles below_lost = select(both, size - (below - one), zero);
   const Doubles eighths = select(large, Doubles(2), select(middle, one, zero));
-  return with_sign_of(x, arc(eighths, above, above_lost, below, below_lost));
+  return with_sign_of(x, atan_after(eighths, {above, above_lost}, {below, below_lost}));
 }
 /// By the smaller over the larger, counted from pi/2 where a is the larger, and from pi where b is negative.
 [[gnu::noinline]] Doubles atan2(Doubles a, Doubles b) {
@@ -138,10 +171,9 @@ CAPSTAN_INLINE Doubles arc(Doubles eighths, Doubles above, Doubles above_lost, D
   const Mask<double> steep = y > x, left = with_sign_of(b, one) < zero;  // -0, too
   const Doubles low = select(steep, x, y), high = select(steep, y, x);
   const Mask<double> middle = low > high * Doubles(0.41421356237309503);
-  Doubles above = select(middle, low - high, low), below = select(middle, low + high, high), eighths = zero;
+  const Doubles below = select(middle, low + high, high), below_lost = select(middle, low - (below - high), zero);
+  Doubles eighths = select(middle, one, zero), above = select(middle, low - high, low);
   Doubles above_lost = select(middle, low - (above + high), zero);
-  const Doubles below_lost = select(middle, low - (below - high), zero);
-  eighths = select(middle, one, zero);
   const auto count_from = [&](Mask<double> where, double start) __attribute__((always_inline)) {
     eighths = select(where, Doubles(start) - eighths, eighths);
     above = select(where, -above, above);
@@ -149,7 +181,7 @@ CAPSTAN_INLINE Doubles arc(Doubles eighths, Doubles above, Doubles above_lost, D
   };
   count_from(steep, 2);
   count_from(left, 4);
-  const Doubles fast = arc(eighths, above, above_lost, select(below == zero, one, below), below_lost);
+  const Doubles fast = atan_after(eighths, {above, above_lost}, {select(below == zero, one, below), below_lost});
   const auto is_normal = [&](Doubles v) __attribute__((always_inline)) {
     return ((v >= Doubles(0x1p-400)) & (v <= Doubles(0x1p400))) | (v == zero);
   };
@@ -197,32 +229,6 @@ CAPSTAN_INLINE Doubles log1p_or_twice(Doubles x, Doubles more) {
 
 // --- the error function, and the normal distribution's ---
 
-/// A sum that is not added up.
-struct Parts {
-  Doubles high, low;
-};
-/// c + x y, c the larger and in two parts; what is rounded is kept.
-CAPSTAN_INLINE Parts raised(double c, double c_low, Doubles x, Doubles y) {
-  const Doubles high = fma(x, y, Doubles(c));
-  return {high, fma(x, y, Doubles(c) - high) + Doubles(c_low)};
-}
-/// x y, of which y and what is known of its rest are given.
-CAPSTAN_INLINE Parts times(Doubles x, Parts y) {
-  const Doubles high = x * y.high;
-  return {high, fma(x, y.low, fma(x, y.high, -high))};
-}
-
-/// c0 + c1 x + ..., its even and its odd powers side by side, which takes half the time.
-CAPSTAN_INLINE Doubles every_second(Doubles, double c) { return Doubles(c); }
-CAPSTAN_INLINE Doubles every_second(Doubles, double c, double) { return Doubles(c); }
-template <class... More> CAPSTAN_INLINE Doubles every_second(Doubles z, double c, double, More... more) {
-  return fma(z, every_second(z, more...), Doubles(c));
-}
-template <class... More> CAPSTAN_INLINE Doubles by_halves(Doubles x, double c, More... more) {
-  const Doubles z = x * x;
-  return fma(x, every_second(z, more...), every_second(z, c, more...));
-}
-
 /// erf(x)/x - 1 in z = x^2 up to 1, 2^-56.
 CAPSTAN_INLINE Doubles erf_series(Doubles z) {
   return by_halves(z, 0.1283791670955126, -0.37612638903183754, 0.1128379167095512, -0.02686617064512984,
@@ -232,9 +238,8 @@ CAPSTAN_INLINE Doubles erf_series(Doubles z) {
 }
 /// x + x times that series; above 1 by 1 - erfc(x), with exp(x^2) (x+2) erfc(x) in (x-2)/(x+2).
 [[gnu::noinline]] Doubles erf(Doubles x) {
-  const Doubles size = abs(x), two(2), limit(6);  // beyond, it is 1
-  const Doubles near = fma(size, erf_series(x * x), size);
-  const Doubles inside = select(size > limit, limit, size), inverse = Doubles(1) / (inside + two);
+  const Doubles size = abs(x), two(2), inside = limited(size, 0.0, 6.0);  // beyond, it is 1
+  const Doubles near = fma(size, erf_series(x * x), size), inverse = Doubles(1) / (inside + two);
   const Doubles series = by_halves(
       (inside - two) * inverse, 1.021582705242023, -0.6871606844138106, 0.27947209255604094, -0.03644223150686364,
       -0.02151066188773439, 0.006479185064304484, 0.003090611975945019, -0.0008372958440063437, -0.0006630716756367664,
@@ -244,23 +249,25 @@ CAPSTAN_INLINE Doubles erf_series(Doubles z) {
   return with_sign_of(x, select(size < Doubles(1), near, far));
 }
 
-/// erfc(x + lost) = 2^n (parts): 1 - erf up to 1/2; from there on e^-x^2 by (x+2) and by a series in (x-2)/(x+2), 2^-56;
-/// 2 - erfc(-x) below -1/2. What is rounded is kept.
+/// erfc(x + lost) = 2^n (parts): 1 - erf up to 1/2; from there on e^-x^2 by (x+2) and by a series in (x-2)/(x+2),
+/// 2^-56; 2 - erfc(-x) below -1/2. What is rounded is kept.
 struct Complement64 {
   Doubles n;
   Parts parts;
   CAPSTAN_INLINE Complement64(Doubles x, Doubles lost) : n(0), parts{Doubles(0), Doubles(0)} {
-    const Doubles one(1), two(2), zero(0), limit(28);  // beyond, it is 0 or 2
-    const Mask<double> near = abs(x) < Doubles(0.5), negative = x < zero;
-    const Doubles size = select(abs(x) > limit, limit, abs(x)), size_lost = select(negative, -lost, lost);
+    const Doubles one(1), two(2), zero(0), size = limited(abs(x), 0.0, 28.0);  // beyond, it is 0 or 2
+    const Mask<double> near = size < Doubles(0.5), negative = x < zero;
+    const Doubles size_lost = select(negative, -lost, lost);
     // e^-x^2
     const Doubles square = size * size, square_lost = fma(size + size, size_lost, fma(size, size, -square));
     const Exponential64 e(-square);
     const Doubles power = one + e.p, power_lost = fma(-power, square_lost, ((one - power) + e.p) + e.lost);
     // the series, and its slope for what the quotient lost
-    const Doubles above = size - two, above_lost = (size - (above + two)) + size_lost;
-    const Doubles below = size + two, below_lost = (size - (below - two)) + size_lost, inverse = one / below;
-    const Doubles q = above * inverse, q_lost = (fma(-q, below_lost, fma(-q, below, above)) + above_lost) * inverse;
+    const Parts above = {size - two, (size - ((size - two) + two)) + size_lost};
+    const Parts below = {size + two, (size - ((size + two) - two)) + size_lost};
+    const Doubles inverse = one / below.high;
+    const Parts place = divided(above, below, inverse);
+    const Doubles q = place.high;
     const Parts more = raised(
         -0.6871606844138106, 0x1.89cce840a27f1p-56, q,
         by_halves(q, 0.2794720925560551, -0.03644223150687794, -0.021510661889524905, 0.006479185067690503,
@@ -270,12 +277,9 @@ struct Complement64 {
                   -5.296057504694841e-07, -3.990632900693085e-07, -2.7772823033430832e-08, 2.0462531694794141e-07,
                   3.8634568699955387e-08, -6.226800885274464e-08, 8.995579430823128e-09));
     const Parts series = raised(1.021582705242023, -0x1.4359a1f81ddc1p-56, q, more.high);
-    const Doubles series_lost = fma(polynomial(q, -0.687, 0.559, -0.109), q_lost, fma(q, more.low, series.low));
-    const Doubles quotient = series.high * inverse;
-    const Doubles quotient_lost =
-        (fma(-quotient, below_lost, fma(-quotient, below, series.high)) + series_lost) * inverse;
-    const Parts tail = times(power, {quotient, quotient_lost});
-    const Doubles tail_low = fma(power_lost, quotient, tail.low);
+    const Doubles series_lost = fma(polynomial(q, -0.687, 0.559, -0.109), place.low, fma(q, more.low, series.low));
+    const Parts quotient = divided({series.high, series_lost}, below, inverse), tail = times(power, quotient);
+    const Doubles tail_low = fma(power_lost, quotient.high, tail.low);
     // 2 - tail, 1 - x - x times the series of erf
     const Doubles scale = shifted_to_exponent(limited(e.n, -1000.0, 0.0)), taken = scale * tail.high;
     const Doubles other = two - taken, other_low = ((two - other) - taken) - scale * tail_low;
@@ -285,8 +289,8 @@ struct Complement64 {
     parts.low = select(near, rest_low, select(negative, other_low, tail_low));
   }
 };
-/// 2^n x, n from -1131 on.
-CAPSTAN_INLINE Doubles scaled_down(Doubles x, Doubles n) { return scaled_or_zero(x, n, n, -1078.0); }
+/// 2^n x for n up to 0 and |x| < 31: 0 where that is less than half of the smallest number.
+CAPSTAN_INLINE Doubles scaled_down(Doubles x, Doubles n) { return scaled_or_zero(x, n, n, -1080.0); }
 
 [[gnu::noinline]] Doubles erfc(Doubles x) {
   const Complement64 c(x, Doubles(0));
@@ -296,15 +300,15 @@ CAPSTAN_INLINE Doubles scaled_down(Doubles x, Doubles n) { return scaled_or_zero
 [[gnu::noinline]] Doubles gelu(Doubles x) {
   const Doubles root(-0.70710678118654752), z = x * root, limit(40);
   const Doubles lost = fma(x, root, -z) + x * Doubles(4.833646656726457e-17);
-  const Complement64 c(z, select(abs(x) > limit, Doubles(0), lost));
+  const Complement64 c(z, lost);
   const Parts product = times(Doubles(0.5) * x, c.parts);
   const Doubles all = select(x > limit, x, scaled_down(product.high + product.low, c.n));
   return with_sign_of(x, select(x == Doubles(-HUGE_VAL), Doubles(NAN), all));  // -0, too
 }
 /// lib/kernels/special.hpp has the formula. With v = |2u| it is x by 1 + e^-v, below 0 by e^-v, too.
 [[gnu::noinline]] Doubles gelu_tanh(Doubles x) {
-  const Doubles one(1), limit(24);  // beyond, it is x or 0
-  const Doubles size = select(abs(x) > limit, limit, abs(x)), square = size * size, cubic(0.071354816272600248);
+  const Doubles one(1), size = limited(abs(x), 0.0, 24.0);  // beyond, it is x or 0
+  const Doubles square = size * size, cubic(0.071354816272600248);
   const Doubles linear(1.5957691216057308), part = cubic * square, sum = linear + part, v = size * sum;
   const Mask<double> larger = part > linear;
   const Doubles sum_lost = select(larger, (part - sum) + linear, (linear - sum) + part);
@@ -319,10 +323,9 @@ CAPSTAN_INLINE Doubles scaled_down(Doubles x, Doubles n) { return scaled_or_zero
   const Mask<double> negative = x < Doubles(0);
   const Parts product = times(x, {power, power_lost});
   const Doubles above = select(negative, product.high, x), above_low = select(negative, product.low, Doubles(0));
-  const Doubles quotient = above / below;
-  const Doubles lost = (fma(-quotient, below_lost, fma(-quotient, below, above)) + above_low) / below;
-  const Doubles all = scaled_down(quotient + lost, select(negative, e.n, Doubles(0)));
-  return with_sign_of(x, select(x > limit, x, select(x == Doubles(-HUGE_VAL), Doubles(NAN), all)));
+  const Parts q = divided({above, above_low}, {below, below_lost}, one / below);
+  const Doubles all = scaled_down(q.high + q.low, select(negative, e.n, Doubles(0)));
+  return with_sign_of(x, select(x > Doubles(24), x, select(x == Doubles(-HUGE_VAL), Doubles(NAN), all)));
 }
 
 /// erfinv(x)/x in w = -log(1 - x^2) up to 5, 2^-57. What w has lost counts by the slope, of which few digits do.
@@ -402,22 +405,7 @@ CAPSTAN_INLINE Parts erfinv_far(Doubles root) {
   const Mask<double> far = (quotient >= Doubles(0x1p53)) & (x < Doubles(HUGE_VAL)) & (y > zero);
   return mend(fast, far, a, b, [](double v, double w) { return kernels::fmod(v, w); });
 }
-/// Where the signs of two numbers differ, neither of which is 0.
-CAPSTAN_INLINE Mask<double> are_opposite(Doubles a, Doubles b) {
-  const Doubles zero(0);
-  return ((a < zero) & (b > zero)) | ((a > zero) & (b < zero));
-}
-/// As those of scalars in lib/kernels/host_device.hpp.
-[[gnu::noinline]] Doubles remainder(Doubles a, Doubles b) {
-  const Doubles r = fmod(a, b), zero(0);
-  return select(r == zero, with_sign_of(b, zero), select(are_opposite(r, b), r + b, r));
-}
-[[gnu::noinline]] Doubles floor_divide(Doubles a, Doubles b) {
-  const Doubles r = fmod(a, b), zero(0), one(1), exact = a / b, multiple = (a - r) / b;
-  const Doubles quotient = select(are_opposite(r, b), multiple - one, multiple), down = floor(quotient);
-  const Doubles whole = select(quotient - down > Doubles(0.5), down + one, down);
-  return select(r == r, select(quotient == zero, with_sign_of(exact, zero), whole), floor(exact));
-}
+CAPSTAN_INLINE Doubles copysign(Doubles size, Doubles sign) { return with_sign_of(sign, abs(size)); }
 
 #else
 

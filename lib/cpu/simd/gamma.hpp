@@ -2,8 +2,8 @@
 // precise.hpp.
 //
 // Above 0 the first ten terms of their sums, log(x+k), 1/(x+k) or its square, are taken off, and the rest is their
-// asymptotic series from 10 on. With q = x (x+1) ... (x+9) these terms are log(q), q'/q and (q'/q)^2 - q''/q. Below 0 all
-// are reflected.
+// asymptotic series from 10 on. With q = x (x+1) ... (x+9) these terms are log(q), q'/q and (q'/q)^2 - q''/q. Below 0
+// all are reflected.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 

@@ -201,12 +201,7 @@ CAPSTAN_INLINE Precise fmod(Precise a, Precise b) {
   const Mask<double> far = (quotient >= Precise(0x1p28)) & (abs(a) < Precise(HUGE_VAL)) & (abs(b) > Precise(0));
   return mend(fast, far, a, b, [](double x, double y) { return kernels::fmod(x, y); });
 }
-/// What lib/kernels/host_device.hpp says of these.
-CAPSTAN_INLINE Precise remainder(Precise a, Precise b) {
-  const Precise r = fmod(a, b),
-                moved = select(is_negative(r), select(is_negative(b), r, r + b), select(is_negative(b), r + b, r));
-  return select(r == Precise(0), copysign(Precise(0), b), moved);
-}
+/// What lib/kernels/host_device.hpp says of it.
 CAPSTAN_INLINE Precise floor_divide(Precise a, Precise b) {
   const Precise r = fmod(a, b), quotient = (a - r) / b, exact = a / b;  // the first a whole number
   const Precise whole = select(r == Precise(0), quotient,
