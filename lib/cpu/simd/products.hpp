@@ -10,6 +10,12 @@ constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
 #else
 constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
 #endif
+// Where they are few, a tile is called: in a loop over tiles compilers keep constants in registers that its sums need.
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define CAPSTAN_TILE
+#else
+#define CAPSTAN_TILE [[gnu::noinline]]
+#endif
 constexpr int tile_rows(int columns) { return columns == 1 && kTileSums > 12 ? 12 : kTileSums / columns; }
 
 /// a [m, k] * b [k, n], or its part. Element (i, p) of a is a[i * a_row + p * a_column]; b has unit columns.
@@ -99,8 +105,8 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
 /// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
 /// the number of values in it that count, `start` and `finish` are given the place of the first.
 template <int Rows, int Columns, class T, class Last, class Start, class Finish, class... More>
-void gemm_tile(std::int64_t row, std::int64_t column, Last last, Start start, Finish finish, const Factors<T>& first,
-               const More&... more) {
+CAPSTAN_TILE void gemm_tile(std::int64_t row, std::int64_t column, Last last, Start start, Finish finish,
+                            const Factors<T>& first, const More&... more) {
   using L = Lanes<T>;
   const auto count = [=](int j) __attribute__((always_inline)) {
     return j + 1 < Columns ? L::size : count_of<T>(last);
