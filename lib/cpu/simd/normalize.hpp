@@ -8,11 +8,15 @@ namespace {
 
 constexpr std::int64_t kNormSteps = 32;
 
-/// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them.
-template <class T, class F> CAPSTAN_INLINE void norm_lanes(std::int64_t count, F use) {
+/// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them. `Side` are taken
+/// in a turn.
+template <class T, int Side = 1, class F> CAPSTAN_INLINE void norm_lanes(std::int64_t count, F use) {
   constexpr std::int64_t kSize = Lanes<T>::size;
   std::int64_t i = 0;
-  for (; i + kSize <= count; i += kSize) use(i, kSize);
+  for (; i + Side * kSize <= count; i += Side * kSize)
+    unrolled<Side>([&](auto k) __attribute__((always_inline)) { use(i + k * kSize, kSize); });
+  if constexpr (Side > 1)
+    for (; i + kSize <= count; i += kSize) use(i, kSize);
   if (i < count) use(i, count - i);
 }
 
@@ -252,6 +256,7 @@ CAPSTAN_INLINE void norm_rules(const NormRows<T>& r, std::int64_t begin, std::in
 
 template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<T>& r) {
   using L = Lanes<T>;
+  const T *const weight = r.weight, *const bias = r.bias;  // what is written could else be these
   const std::int64_t fitting = kNormBytes / (r.count * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t together = fitting < 1 ? 1 : fitting < kNormRows ? fitting : kNormRows;
   NormRule<T> rules[kNormRows];
@@ -262,12 +267,12 @@ template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<
       const T* x = r.x + (begin + row) * r.count;
       T* out = r.out + (begin + row) * r.count;
       const L from(rules[row].center), factor(rules[row].factor), rest(rules[row].rest);
-      norm_lanes<T>(
+      norm_lanes<T, 2>(
           r.count, [&](std::int64_t i, std::int64_t width) __attribute__((always_inline)) {
             L y = fma(load_lanes(x + i, width) - from, factor, rest);
-            if constexpr (kWeight && kBias) y = fma(y, load_lanes(r.weight + i, width), load_lanes(r.bias + i, width));
-            else if constexpr (kWeight) y = y * load_lanes(r.weight + i, width);
-            else if constexpr (kBias) y = y + load_lanes(r.bias + i, width);
+            if constexpr (kWeight && kBias) y = fma(y, load_lanes(weight + i, width), load_lanes(bias + i, width));
+            else if constexpr (kWeight) y = y * load_lanes(weight + i, width);
+            else if constexpr (kBias) y = y + load_lanes(bias + i, width);
             store_lanes(y, out + i, width);
           });
     }
@@ -573,8 +578,9 @@ void column_products(const T* grad, const T* x, std::int64_t row_step, std::int6
 }
 
 template <class T>
-void column_rule(const ChannelRule<T>& rule, const T* grad, const T* x, std::int64_t rows, std::int64_t count, T* out) {
+void column_rule(const ChannelRule<T>& of, const T* grad, const T* x, std::int64_t rows, std::int64_t count, T* out) {
   using L = Lanes<T>;
+  const ChannelRule<T> rule = of;  // what is written could else be it
   for (std::int64_t row = 0; row < rows; ++row, x += count, out += count) {
     const T* change = grad == nullptr ? nullptr : grad + row * count;
     norm_lanes<T>(
