@@ -34,12 +34,13 @@ CAPSTAN_INLINE Parts divided(Parts above, Parts below, Doubles inverse) {
   return {high, (fma(-high, below.low, fma(-high, below.high, above.high)) + above.low) * inverse};
 }
 
-/// c0 + c1 x + ..., its even and its odd powers side by side, in chains of half the length.
+/// c0 + c2 z + c4 z^2 + ...
 CAPSTAN_INLINE Doubles every_second(Doubles, double c) { return Doubles(c); }
 CAPSTAN_INLINE Doubles every_second(Doubles, double c, double) { return Doubles(c); }
 template <class... More> CAPSTAN_INLINE Doubles every_second(Doubles z, double c, double, More... more) {
   return fma(z, every_second(z, more...), Doubles(c));
 }
+/// c0 + c1 x + ..., its even and its odd powers side by side, in chains of half the length.
 template <class... More> CAPSTAN_INLINE Doubles by_halves(Doubles x, double c, More... more) {
   const Doubles z = x * x;
   return fma(x, every_second(z, more...), every_second(z, c, more...));

@@ -1,5 +1,5 @@
 // Logarithms of float32 with AVX2 and AVX-512, and without those to base 2 and 10. Included by kernels_*.cpp behind
-// precise.hpp.
+// precise.hpp. Tables were computed with 50 digits and rounded.
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 

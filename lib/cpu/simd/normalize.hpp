@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::int64_t kNormSteps = 32;
 
-/// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them. `Side` are taken
-/// in a turn.
+/// Calls `use(i, width)` for each register of `count` values: it begins at i and holds `width` of them. A turn takes
+/// `Side` registers, while there are as many.
 template <class T, int Side = 1, class F> CAPSTAN_INLINE void norm_lanes(std::int64_t count, F use) {
   constexpr std::int64_t kSize = Lanes<T>::size;
   std::int64_t i = 0;
@@ -256,7 +256,7 @@ CAPSTAN_INLINE void norm_rules(const NormRows<T>& r, std::int64_t begin, std::in
 
 template <bool kWeight, bool kBias, class T> void norm_rows_with(const NormRows<T>& r) {
   using L = Lanes<T>;
-  const T *const weight = r.weight, *const bias = r.bias;  // what is written could else be these
+  [[maybe_unused]] const T *const weight = r.weight, *const bias = r.bias;  // else read anew behind every store
   const std::int64_t fitting = kNormBytes / (r.count * static_cast<std::int64_t>(sizeof(T)));
   const std::int64_t together = fitting < 1 ? 1 : fitting < kNormRows ? fitting : kNormRows;
   NormRule<T> rules[kNormRows];
@@ -580,7 +580,7 @@ void column_products(const T* grad, const T* x, std::int64_t row_step, std::int6
 template <class T>
 void column_rule(const ChannelRule<T>& of, const T* grad, const T* x, std::int64_t rows, std::int64_t count, T* out) {
   using L = Lanes<T>;
-  const ChannelRule<T> rule = of;  // what is written could else be it
+  const ChannelRule<T> rule = of;  // else read anew behind every store
   for (std::int64_t row = 0; row < rows; ++row, x += count, out += count) {
     const T* change = grad == nullptr ? nullptr : grad + row * count;
     norm_lanes<T>(

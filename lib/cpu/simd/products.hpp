@@ -3,7 +3,8 @@ namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
 // A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast. Where
-// registers are few it is called: in a loop over tiles, compilers keep constants in those that its sums need.
+// registers are few it is called: in a loop over tiles, GCC keeps constants in those that sums need, and some of these
+// in memory.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kTileSums = 4, kTileLanes = 2;  // the same code in little: instrumented tiles take minutes to compile
 #define CAPSTAN_TILE
@@ -74,30 +75,30 @@ CAPSTAN_INLINE void add_product(const Factors<T>& f, std::int64_t row, std::int6
   using L = Lanes<T>;
   const T* a = f.a + row * f.a_row;
   const T* b = f.b + column;
+  const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row, k = f.k;
   std::int64_t p = 0;
   if constexpr (Rows == 1) {  // too few sums to hide how long an addition takes: four of each, every fourth step
     L more[3][1][Columns];
     unrolled<3>([&](auto s) __attribute__((always_inline)) {
       unrolled<Columns>([&](auto j) __attribute__((always_inline)) { more[s][0][j] = L(0); });
     });
-    for (; p + 4 <= f.k; p += 4, a += 4 * f.a_column, b += 4 * f.b_row) {
+    for (; p + 4 <= k; p += 4, a += 4 * a_column, b += 4 * b_row) {
       add_outer<1, Columns>(a, 0, b, last, sums);
       unrolled<3>([&](auto s) __attribute__((always_inline)) {
-        add_outer<1, Columns>(a + (s + 1) * f.a_column, 0, b + (s + 1) * f.b_row, last, more[s]);
+        add_outer<1, Columns>(a + (s + 1) * a_column, 0, b + (s + 1) * b_row, last, more[s]);
       });
     }
     unrolled<Columns>([&](auto j) __attribute__((always_inline)) {
       sums[0][j] = (sums[0][j] + more[0][0][j]) + (more[1][0][j] + more[2][0][j]);
     });
   }
-  const std::int64_t a_row = f.a_row, a_column = f.a_column, b_row = f.b_row;
   if (std::is_same_v<Last, Whole> && a_column == 1)  // two steps a turn, so that counting takes fewer operations
-    for (; p + 2 <= f.k; p += 2, a += 2, b += 2 * b_row) {
+    for (; p + 2 <= k; p += 2, a += 2, b += 2 * b_row) {
       add_outer<Rows, Columns>(a, a_row, b, last, sums);
       asm volatile("" ::: "memory");  // else loads of the second step come first, and take registers of the sums
       add_outer<Rows, Columns>(a + 1, a_row, b + b_row, last, sums);
     }
-  for (; p < f.k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns>(a, a_row, b, last, sums);
+  for (; p < k; ++p, a += a_column, b += b_row) add_outer<Rows, Columns>(a, a_row, b, last, sums);
 }
 
 /// finish(start(row, column, count) + products, row, column, count) to c, for each register of the result. `count` is
