@@ -2,18 +2,20 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-// A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast. Where
-// registers are few it is called: in a loop over tiles, GCC keeps constants in those that sums need, and some of these
-// in memory.
+// A tile keeps its sums in registers: as many rows as fit beside the right operand's columns and one broadcast.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kTileSums = 4, kTileLanes = 2;  // the same code in little: instrumented tiles take minutes to compile
-#define CAPSTAN_TILE
 #elif defined(__AVX512F__) || defined(__aarch64__)
 constexpr int kTileSums = 24, kTileLanes = 4;  // of 32 registers
-#define CAPSTAN_TILE
 #else
 constexpr int kTileSums = 12, kTileLanes = 2;  // of 16 registers
+#endif
+// With AVX2 it is called: in a loop over tiles, GCC keeps constants in registers that sums need, and some of these in
+// memory.
+#if defined(__AVX2__) && !defined(__AVX512F__)
 #define CAPSTAN_TILE [[gnu::noinline]]
+#else
+#define CAPSTAN_TILE
 #endif
 constexpr int tile_rows(int columns) { return columns == 1 && kTileSums > 12 ? 12 : kTileSums / columns; }
 
