@@ -77,7 +77,12 @@ const std::vector<Unary> unary_rows = {
      {{-1, 1}, {-90, 90}, {-750, 710}},
      {0x1p-54, 0x1p-10, -37, 709.782712893384}},
     {"floor", [](Real x) { return std::floor(x); }, {{-5, 5}}, {1, 2.5}},
-    {"gelu", &reference::gelu, {{-1, 1}, {-15, 5}, {-39, 5}}, {-0.5, 0.7071067811865476, 1.4142135623730951}, 0, 1.1},
+    {"gelu",
+     &reference::gelu,
+     {{-1, 1}, {-15, 5}, {-39, 5}},
+     {-0.5, 0.7071067811865476, 1.4142135623730951, -4.0156202, -13, 13, -14.5, -14.99},
+     0,
+     1.1},
     {"gelu_tanh", &reference::gelu_tanh, {{-1, 1}, {-11, 5}, {-22, 5}}, {-21.16, 21, 24}, 0, 1.1},
     {"hard_sigmoid", [](Real x) { return x <= -3  ? 0
                                          : x >= 3 ? 1
@@ -122,6 +127,7 @@ const std::vector<Unary> unary_rows = {
 
 const std::vector<Unary> parametric_rows = {
     {"celu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
+    {"clip", [](Real x) { return std::clamp<Real>(x, -1, 1); }, {{-2, 2}}, {-1, 1}},
     {"elu", [](Real x) { return x > 0 ? x : std::expm1(x); }, {{-3, 3}, {-50, 1}}},
     {"hard_shrink", [](Real x) { return std::fabs(x) <= 0.5L ? 0 : x; }, {{-2, 2}}, {-0.5, 0.5}},
     {"hard_tanh", [](Real x) { return x < -1  ? -1
@@ -374,7 +380,7 @@ TEST_CASE("softplus is within 4 ULP for any power of two as its beta", "[ulp]") 
 TEST_CASE("gradients of float32 in whose rules squares and products would overflow or round are within 4 ULP",
           "[ulp]") {
   if (!long_double_is_wider()) return;
-  const auto check = [](const char* what, auto function, auto slope, Interval range, double seed) {
+  const auto check = [](const char* what, auto function, auto slope, Interval range, double seed, Real floor = 0) {
     std::mt19937_64 random(10);
     std::vector<float> xs;
     add_evenly(xs, range, random);
@@ -386,7 +392,7 @@ TEST_CASE("gradients of float32 in whose rules squares and products would overfl
     Worst worst;
     for (std::size_t i = 0; i < xs.size(); ++i) {
       const Real exact = static_cast<Real>(static_cast<float>(seed)) * slope(static_cast<Real>(xs[i]));
-      worst.see(error_in_ulps(gradients[i], exact, 0), xs[i], seed, gradients[i], exact);
+      worst.see(error_in_ulps(gradients[i], exact, floor), xs[i], seed, gradients[i], exact);
     }
     INFO(what << " at " << worst.x << " gives " << worst.got << ", not " << worst.expected);
     CHECK(worst.ulps <= tolerance::elementwise_ulps);
@@ -399,6 +405,15 @@ TEST_CASE("gradients of float32 in whose rules squares and products would overfl
   check(
       "erf", [](const Tensor& x) { return erf(x); },
       [](Real x) { return 2 / std::sqrt(std::acos(Real{-1})) * std::exp(-x * x); }, {-10, 10}, 1);
+  const auto of_gelu = [](Real x) {
+    const Real pi = std::acos(Real{-1});
+    return std::erfc(-x / std::sqrt(Real{2})) / 2 + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
+  };
+  for (const Interval& range : {Interval{-14.6, -1.5}, Interval{0, 14}})
+    check(
+        "gelu", [](const Tensor& x) { return gelu(x); }, of_gelu, range, 1);
+  check(
+      "gelu near the zero of its slope", [](const Tensor& x) { return gelu(x); }, of_gelu, {-1.5, 0}, 1, 0.25);
   check(
       "log2", [](const Tensor& x) { return log2(x); }, [](Real x) { return 1 / (x * std::log(Real{2})); },
       {1e-39, 1e-37}, 1e-10);

@@ -266,7 +266,7 @@ CAPSTAN_INLINE Precise erfinv(Precise x) {
   return x * select(w < Precise(5), near, select(w == infinity, infinity, far));
 }
 
-#if !defined(__AVX512F__)
+#if !defined(__AVX2__)
 
 /// The normal distribution: its density times sqrt(2 pi), and its part below x. That below -|x| is the former by
 /// 1 + |x| and by a polynomial in (|x|-4)/(|x|+4), 2^-33 up to 14.5; float32 has nothing beyond.

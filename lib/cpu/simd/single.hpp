@@ -38,29 +38,53 @@ CAPSTAN_INLINE Floats erf(Floats x) {
   return select(size < Floats(1), near, with_sign_of(x, far));
 }
 
-#if defined(__AVX512F__)
+#if defined(__AVX2__)
 
-/// The normal distribution: its density times sqrt(2 pi), which times `below` is its part below -|x|.
+/// exp(-x^2/2), by the power of e, and what that times is the part of the normal distribution below -size, for |x| up
+/// to 15; float32 has nothing beyond.
 struct Normal {
-  Floats density, below;
-  CAPSTAN_INLINE explicit Normal(Floats x) : density(0), below(0) {
-    const Floats size = limited(abs(x), 0.0f, 14.99f), square = size * size;  // float32 has nothing beyond
+  Floats size, below, lost;
+  Exponential<Floats> density;
+  CAPSTAN_INLINE explicit Normal(Floats x)
+      : size(limited(abs(x), 0.0f, 14.99f)), below(0), lost(0), density{Floats(0), Floats(0)} {
+    const Floats square = size * size;
     Reduced<Floats> reduced(square * Floats(-0.5f));
     reduced.r = fma(fma(size, size, -square), Floats(-0.5f), reduced.r);  // what the square has lost
-    const Exponential<Floats> e = reduced.exponential();
-    density = (Floats(1) + e.p) * power_of_two(e.n);
+    density = reduced.exponential();
+#if defined(__AVX512F__)
     below = looked_up(kNormal, part_of_octave<3>(size + Floats(1), 0), size);
+#else
+    // t = 1/(size + 3.0252635) by a polynomial in (size - 3.0252635) t, 2^-29: least squares, around a number near 3
+    // for which the first two coefficients need no rounding
+    const Floats one(1), middle(3.02526355f), twice(-2 * 3.02526355f), sum = size + middle, t = one / sum;
+    const Floats t_lost = t * less_product(t, size - (sum - middle), less_product(t, sum, one));
+    const Floats series = polynomial(fma(t_lost, twice, fma(t, twice, one)), 0.730000198, -0.512584984, 0.234661594,
+                                     -0.0505583107, -0.00953555387, 0.00723335147, 0.000820900314, -0.00107463275,
+                                     -0.000210814542, 0.000143755315, 5.46310774e-05);
+    below = t * series;
+    lost = fma(t_lost, series, fma(t, series, -below));
+#endif
+  }
+  /// Of x + rest.
+  CAPSTAN_INLINE Floats times_density(Floats x, Floats rest) const {
+    const Floats product = x + fma(x, density.p, rest);
+#if !defined(__AVX512F__)
+    // 2^n is made once where no limit is near
+    if (__builtin_expect(within(size, 13), true)) return product * power_of_two(density.n);
+#endif
+    return scaled_or_zero(product, density.n, density.n, -160.0f);
   }
 };
+// Infinite numbers times 0 are NaN.
 CAPSTAN_INLINE Floats gelu(Floats x) {
-  const Normal normal(x);
-  const Floats left = (x * normal.below) * normal.density;  // the latter may be subnormal
-  return select(x < Floats(0), left, x * less_product(normal.below, normal.density, Floats(1)));
+  const Normal n(x);
+  const Floats part = n.size * n.below, rest = fma(n.size, n.lost, fma(n.size, n.below, -part));
+  return select(x < Floats(0), x * Floats(0), x) - n.times_density(part, rest);
 }
 CAPSTAN_INLINE Floats gelu_slope(Floats x) {
-  const Normal normal(x);
-  const Floats below = normal.below * normal.density, part = select(x < Floats(0), below, Floats(1) - below);
-  return fma(x * Floats(0.398942280f), normal.density, part);
+  const Normal n(x);
+  const Floats part = n.times_density(less_product(n.size, Floats(0.398942280f), n.below), n.lost);
+  return fma(x, Floats(0), select(x < Floats(0), part, Floats(1) - part));
 }
 
 #else
