@@ -242,6 +242,20 @@ TEST_CASE("convolutions of planes that stand alone agree with plain loops at all
   }
 }
 
+TEST_CASE("large windows over planes of any width agree with plain loops", "[convolution]") {
+  const Axis rows{19, 7, 1, 1, 3, 3}, dilated{21, 3, 1, 2, 2, 2}, halved{38, 4, 2, 1, 1, 1};
+  for (const std::int64_t width : {5, 12, 21, 29, 55, 100}) {
+    const Axis wide{width, 7, 1, 1, 3, 3}, thin{width, 3, 1, 2, 2, 2}, strided{2 * width, 4, 2, 1, 1, 1};
+    for (const Setting& s :
+         {Setting{2, {{}, rows, wide}, 2, 3, 1, 1, false}, Setting{2, {{}, dilated, thin}, 1, 2, 1, 2, false},
+          Setting{2, {{}, halved, strided}, 1, 2, 2, 1, false}, Setting{2, {{}, halved, wide}, 1, 2, 1, 1, false},
+          Setting{3, {{3, 2, 1, 1, 1, 0}, halved, wide}, 1, 2, 1, 1, false}}) {
+      check_setting(s, DType::float64, 6, tolerance::roundings64);
+      check_setting(s, DType::float32, 6, tolerance::blocked_sum32);
+    }
+  }
+}
+
 TEST_CASE("the gradient for a weight keeps its digits over a long signal", "[convolution]") {
   // 0.1 in float32, 2^18 times: added one by one they lose 0.25 %
   const std::int64_t places = 1 << 18;

@@ -220,8 +220,10 @@ void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, cons
   const std::int64_t tasks = batch * c.groups * blocks.total(), over = 4 * simd().of<T>().lanes;
   const Tasks all(tasks, static_cast<double>(tasks) * static_cast<double>(blocks.results() * count * c.to));
   const std::int64_t input = padded(blocks.input(c.from) + over, 16);
-  const std::int64_t slot_size = input + padded(blocks.results(), 16);
+  const bool direct = pass.axis[2].out_step == 1;  // results go where they belong
+  const std::int64_t slot_size = input + (direct ? 0 : padded(blocks.results(), 16));
   core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
+  const PassAxis &d = pass.axis[0], &h = pass.axis[1], &w = pass.axis[2];
   all.run([&](std::int64_t task, std::int64_t slot) {
     T *const x = scratch.data() + slot * slot_size, *const results = x + input;
     const std::int64_t image = task / blocks.total() / c.groups, group = task / blocks.total() % c.groups;
@@ -231,25 +233,27 @@ void run_column_lanes(const Pass& pass, const Channels& c, const T* weight, cons
       const std::int64_t number = group * c.to + channel;
       T* const to = out + (image * c.groups * c.to + number) * pass.out_plane();
       Slide<T> s{x,
-                 pass.axis[1].in_step * blocks.row,
+                 h.in_step * blocks.row,
                  steps.data(),
                  packed.data() + number * count,
                  count,
                  nullptr,
-                 block.size[2],
+                 direct ? h.out_step * w.out : block.size[2],
                  block.size[1],
                  block.size[2],
                  bias != nullptr ? bias[number] : T(0)};
       for (std::int64_t i = 0; i < block.size[0]; ++i) {
-        s.x = x + i * pass.axis[0].in_step * blocks.rows * blocks.row;
-        s.out = results + i * block.size[1] * block.size[2];
+        const std::int64_t depth = d.out_start + d.out_step * (block.begin[0] + i);
+        const std::int64_t row = h.out_start + h.out_step * block.begin[1];
+        s.x = x + i * d.in_step * blocks.rows * blocks.row;
+        s.out = direct ? to + (depth * h.out + row) * w.out + w.out_start + block.begin[2]
+                       : results + i * block.size[1] * block.size[2];
         simd().of<T>().slide(s);
       }
-      for_out_runs(pass, blocks, block, [&](std::int64_t at, std::int64_t offset, std::int64_t length) {
-        const std::int64_t step = pass.axis[2].out_step;
-        if (step == 1) std::copy(results + at, results + at + length, to + offset);
-        for (std::int64_t k = 0; step != 1 && k < length; ++k) to[offset + k * step] = results[at + k];
-      });
+      if (!direct)
+        for_out_runs(pass, blocks, block, [&](std::int64_t at, std::int64_t offset, std::int64_t length) {
+          for (std::int64_t k = 0; k < length; ++k) to[offset + k * w.out_step] = results[at + k];
+        });
     }
   });
 }

@@ -62,36 +62,50 @@ template <class T> void offset_gemm(const OffsetGemm<T>& g) {
   }
 }
 
-/// Registers x lanes of one row of `slide`.
-template <int Registers, class T>
-CAPSTAN_INLINE void slide_part(const Slide<T>& s, const T* x, T* out, std::int64_t last) {
+/// Registers x lanes of each of `Rows` rows of `slide`, `last` lanes of the last register.
+template <int Registers, int Rows, class T>
+CAPSTAN_INLINE void slide_tile(const Slide<T>& s, const T* x, T* out, std::int64_t last) {
   using L = Lanes<T>;
-  L sums[Registers];
-  unrolled<Registers>([&](auto i) __attribute__((always_inline)) { sums[i] = L(s.start); });
+  const auto each = [&](auto use) __attribute__((always_inline)) {
+    unrolled<Rows>([&](auto j) __attribute__((always_inline)) {
+      unrolled<Registers>([&](auto i) __attribute__((always_inline)) { use(j, i); });
+    });
+  };
+  L sums[Rows][Registers];
+  each([&](auto j, auto i) __attribute__((always_inline)) { sums[j][i] = L(s.start); });
   for (std::int64_t k = 0; k < s.count; ++k) {
     const L w(s.w[k]);
     const T* const from = x + s.steps[k];
-    unrolled<Registers>([&](auto i)
-                            __attribute__((always_inline)) { sums[i] = fma(w, L::load(from + i * L::size), sums[i]); });
+    each([&](auto j, auto i) __attribute__((always_inline)) {
+      sums[j][i] = fma(w, L::load(from + j * s.x_row + i * L::size), sums[j][i]);
+    });
   }
-  unrolled<Registers>([&](auto i) __attribute__((always_inline)) {
-    if constexpr (i + 1 < Registers) sums[i].store(out + i * L::size);
-    else store_part(sums[i], out + i * L::size, last);
+  each([&](auto j, auto i) __attribute__((always_inline)) {
+    T* const to = out + j * s.out_row + i * L::size;
+    if constexpr (i + 1 < Registers) sums[j][i].store(to);
+    else store_part(sums[j][i], to, last);
   });
+}
+
+/// The same columns of all rows: six or eight sums side by side wait for none of them, and share a tap's weight.
+template <int Registers, class T> void slide_columns(const Slide<T>& s, std::int64_t first, std::int64_t last) {
+  constexpr int kRows = 8 / Registers;
+  const T* x = s.x + first;
+  T* out = s.out + first;
+  std::int64_t left = s.rows;
+  for (; left >= kRows; left -= kRows, x += kRows * s.x_row, out += kRows * s.out_row)
+    slide_tile<Registers, kRows>(s, x, out, last);
+  for (; left > 0; --left, x += s.x_row, out += s.out_row) slide_tile<Registers, 1>(s, x, out, last);
 }
 
 template <class T> void slide(const Slide<T>& s) {
   constexpr int size = Lanes<T>::size;
-  for (std::int64_t row = 0; row < s.rows; ++row) {
-    const T* x = s.x + row * s.x_row;
-    T* out = s.out + row * s.out_row;
-    std::int64_t left = s.length;
-    for (; left >= 4 * size; left -= 4 * size, x += 4 * size, out += 4 * size) slide_part<4>(s, x, out, size);
-    if (left > 3 * size) slide_part<4>(s, x, out, left - 3 * size);
-    else if (left > 2 * size) slide_part<3>(s, x, out, left - 2 * size);
-    else if (left > size) slide_part<2>(s, x, out, left - size);
-    else if (left > 0) slide_part<1>(s, x, out, left);
-  }
+  std::int64_t first = 0, left = s.length;
+  for (; left >= 4 * size; left -= 4 * size, first += 4 * size) slide_columns<4>(s, first, size);
+  if (left > 3 * size) slide_columns<4>(s, first, left - 3 * size);
+  else if (left > 2 * size) slide_columns<3>(s, first, left - 2 * size);
+  else if (left > size) slide_columns<2>(s, first, left - size);
+  else if (left > 0) slide_columns<1>(s, first, left);
 }
 
 /// sums[k] += the products of all places for `Taps` taps.
