@@ -6,6 +6,7 @@
 
 #include <capstan/sparse.hpp>
 
+#include "autograd/elementwise.hpp"
 #include "autograd/lists.hpp"
 
 namespace capstan::optim {
@@ -267,11 +268,8 @@ namespace {
 Tensor limited(Tensor x, double low, double high, Where where) {
   TensorImpl& impl = *x.impl();
   if (!autograd::may_reuse(impl) || autograd::attended()) return clip(x, low, high, where);
-  const Tensor least = core::number_tensor("clip", low, impl.dtype, impl.device(), where);
-  const Tensor most = core::number_tensor("clip", high, impl.dtype, impl.device(), where);
-  const core::Backend& backend = autograd::backend_of(impl, where);
-  backend.binary(kernels::kBinaryId<kernels::Maximum>, impl, *least.impl(), impl);
-  backend.binary(kernels::kBinaryId<kernels::Minimum>, impl, *most.impl(), impl);
+  const autograd::Parameters limits = autograd::limits_of(impl.dtype, low, high, where);
+  autograd::backend_of(impl, where).parametric(kernels::kParametricId<kernels::Clip>, limits.p, limits.q, impl, impl);
   return x;
 }
 

@@ -35,7 +35,7 @@ bool names_one(std::string_view op, const std::tuple<Ops...>*) {
 
 /// Whether an element of the result depends on the elements at the same place only.
 bool is_elementwise(std::string_view op) {
-  for (const std::string_view other : {"where", "clip", "cast", "copy", "assign"})
+  for (const std::string_view other : {"where", "cast", "copy", "assign"})
     if (op == other) return true;
   return names_one(op, static_cast<const kernels::UnaryOps*>(nullptr)) ||
          names_one(op, static_cast<const kernels::BinaryOps*>(nullptr)) ||

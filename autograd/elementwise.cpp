@@ -31,6 +31,18 @@ Tensor like(const char* op, const Tensor& x, Scalar value, Where where) {
   return core::number_tensor(op, value, impl.dtype, impl.device(), where);
 }
 
+Parameters limits_of(DType dtype, Scalar low, Scalar high, Where where) {
+  const auto rounded = [&](Scalar limit) {
+    const core::Element element = core::to_element("clip", limit, dtype, where);
+    return core::visit_real(dtype, [&]<class T>(core::Type<T>) {
+      T value;
+      std::memcpy(&value, element.bytes, sizeof value);
+      return core::convert<double>(value);
+    });
+  };
+  return {rounded(low), rounded(high)};
+}
+
 void Operands::convert(const char* op, Where where) {
   const DType left = a->impl()->dtype, right = b->impl()->dtype;
   if (is_floating(left) != is_floating(right) || left == DType::bool8 || right == DType::bool8)
@@ -245,20 +257,14 @@ Tensor clip(const Tensor& x, Scalar low, Scalar high, Where where) {
   autograd::check_domain("clip", Domain::numbers, impl.dtype, where);
   if (!(low.as_double() <= high.as_double()))
     base::fail<Error>(where, "clip: the limits are ", low, " and ", high, "; low must not exceed high.");
+  if (is_floating(impl.dtype))
+    return parametric<kernels::Clip>(x, autograd::limits_of(impl.dtype, low, high, where), where);
   const Tensor least = like("clip", x, low, where), most = like("clip", x, high, where);
   Tensor out = autograd::result_like(impl, where);
   const core::Backend& backend = backend_of(impl, where);
   backend.binary(kernels::kBinaryId<kernels::Maximum>, impl, *least.impl(), *out.impl());
   backend.binary(kernels::kBinaryId<kernels::Minimum>, *out.impl(), *most.impl(), *out.impl());
-  record(
-      "clip", where,
-      [](Replay& r) {
-        const auto limits = r.attributes<autograd::Parameters>();
-        const Tensor inside = logical_and(greater_equal(r.saved(0), limits.p, r.where()),
-                                          less_equal(r.saved(0), limits.q, r.where()), r.where());
-        r.give(0, capstan::where(inside, r.grad(), 0, r.where()));
-      },
-      {&x}, {&out}, {&x}, autograd::Parameters{low.as_double(), high.as_double()});
+  autograd::note("clip", where, {&x}, {&out});
   return out;
 }
 

@@ -77,6 +77,9 @@ struct Parameters {
   double p, q;
 };
 
+/// The limits of `clip` as numbers of the tensor's type, which its values are compared with.
+Parameters limits_of(DType dtype, Scalar low, Scalar high, Where where);
+
 template <class Op>
 void parametric_replay(Replay& r) {
   const auto [p, q] = r.attributes<Parameters>();

@@ -343,6 +343,21 @@ TEST_CASE("clip keeps values within the bounds, and NaN", "[elementwise]") {
   CHECK(same(clip(x, 0, kInfinity), {0.0, 0.0, 0.5, 1.0, 3.0, kNaN, kInfinity, 0.0}));
   CHECK(same(clip(x, 2, 2), {2.0, 2.0, 2.0, 2.0, 2.0, kNaN, 2.0, 2.0}));
   CHECK(same(clip(transpose(Tensor{{1, 9}, {5, 3}}), 2, 6), {{2, 5}, {6, 3}}));
+  const auto slope = [](const Tensor& t, Scalar low, Scalar high) {
+    GradientTape tape;
+    tape.watch(t);
+    return tape.gradient(sum(clip(t, low, high)), t);
+  };
+  CHECK(same(slope(x, -1, 1), {0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0}));
+  CHECK(same(slope(x, 0, kInfinity), {0.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0, 0.0}));
+  for (const DType type : {DType::float32, DType::float16, DType::bfloat16}) {
+    const Tensor bound = full({1}, 0.1, {.dtype = type});  // is what the type makes of the number
+    CHECK(same(slope(bound, 0.1, 1), ones({1}, {.dtype = type})));
+    CHECK(same(slope(bound, -1, 0.1), ones({1}, {.dtype = type})));
+  }
+  const Tensor zero = clip(Tensor{-0.0, 0.0}, 0, 1);  // at a bound it is what it was
+  CHECK(std::signbit(zero.at<double>(0)));
+  CHECK_FALSE(std::signbit(zero.at<double>(1)));
 }
 
 TEST_CASE("where takes from one side or the other, all three broadcast", "[elementwise]") {

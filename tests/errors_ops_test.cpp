@@ -70,6 +70,8 @@ TEST_CASE("elementwise operations refuse shapes and types that do not fit", "[er
        "mul: the number 1.5 does not go with int32" + mixed},
       {__LINE__, message_of<DTypeError>, [&] { o.bytes + 300; }, "add: the number 300 is out of range for uint8."},
       {__LINE__, message_of<DTypeError>, [&] { o.x + true; }, "add: the number true does not go with float32" + mixed},
+      {__LINE__, message_of<DTypeError>, [&] { clip(o.x, false, true); },
+       "clip: the number false does not go with float32" + mixed},
       {__LINE__, message_of<DTypeError>, [&] { equal(o.flags, 1); }, "equal: the number 1 does not go with bool" + mixed},
       {__LINE__, message_of<DTypeError>, [&] { logical_and(o.x, o.x); },
        "logical_and: the tensor is float32; it must be bool."},

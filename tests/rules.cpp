@@ -76,6 +76,7 @@ const std::map<std::string, UnaryFunction>& unary_functions() {
 const std::map<std::string, UnaryFunction>& parametric_functions() {
   static const std::map<std::string, UnaryFunction> functions = {
       UNARY(celu),
+      {"clip", [](const Tensor& x) { return clip(x, -1, 1); }},
       UNARY(elu),
       UNARY(hard_shrink),
       UNARY(hard_tanh),

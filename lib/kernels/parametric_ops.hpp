@@ -20,6 +20,15 @@ struct Celu {
   }
 };
 
+/// p, q: the limits, at which the gradient passes.
+struct Clip {
+  static constexpr const char* name = "clip";
+  template <class T> CAPSTAN_HD static T forward(T x, T p, T q) { return select(x < p, p, select(x > q, q, x)); }
+  template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T q) {
+    return select(x >= p, select(x <= q, grad, T(0)), T(0));
+  }
+};
+
 /// p: alpha.
 struct Elu {
   static constexpr const char* name = "elu";
@@ -100,7 +109,8 @@ struct Threshold {
   template <class T> CAPSTAN_HD static T backward(T grad, T x, T p, T) { return select(x <= p, T(0), grad); }
 };
 
-using ParametricOps = std::tuple<Celu, Elu, HardShrink, HardTanh, LeakyRelu, Polygamma, Power, SoftShrink, Softplus,
-                                 Threshold>;  // alphabetical
+using ParametricOps =
+    std::tuple<Celu, Clip, Elu, HardShrink, HardTanh, LeakyRelu, Polygamma, Power, SoftShrink, Softplus,
+               Threshold>;  // alphabetical
 
 }  // namespace capstan::kernels

@@ -29,11 +29,11 @@ const std::map<std::string, Interval> kDomains = {
 const std::map<std::string, Interval> kRightDomains = {{"xlogy", {0.1, 4}}, {"div", {0.2, 4}}, {"pow", {-3, 3}}};
 
 /// One correctly rounded operation, or none at all: equal bit by bit.
-const Names kExact = {"abs",          "add",         "ceil",      "copysign",   "div",         "floor",
-                      "floor_divide", "fmax",        "fmin",      "fmod",       "maximum",     "minimum",
-                      "mul",          "neg",         "nextafter", "reciprocal", "relu",        "relu6",
-                      "remainder",    "round",       "sign",      "sqrt",       "square",      "sub",
-                      "trunc",        "hard_shrink", "hard_tanh", "leaky_relu", "soft_shrink", "threshold"};
+const Names kExact = {"abs",         "add",        "ceil", "copysign", "div",         "floor",     "floor_divide",
+                      "fmax",        "fmin",       "fmod", "maximum",  "minimum",     "mul",       "neg",
+                      "nextafter",   "reciprocal", "relu", "relu6",    "remainder",   "round",     "sign",
+                      "sqrt",        "square",     "sub",  "trunc",    "hard_shrink", "hard_tanh", "leaky_relu",
+                      "soft_shrink", "threshold",  "clip"};
 /// Rows whose values cross zero: near it errors count in units of 1, as their contracts say.
 const Names kFromOne = {"digamma", "lgamma", "logaddexp"};
 const Names kNumbers = {"abs",     "ceil",    "floor", "neg",          "relu",      "relu6", "round",
