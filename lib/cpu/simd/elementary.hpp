@@ -166,8 +166,6 @@ template <class T> CAPSTAN_INLINE Lanes<T> log(Lanes<T> x) {
   const Logarithm<T> l(x);
   return logarithm_or_edge(x, fma(l.k, L(Format<T>::high_ln2), l.f - (l.half - l.rest(l.k * L(Format<T>::low_ln2)))));
 }
-/// A call, as exp of float64 is: many loops have it.
-[[gnu::noinline]] Lanes<double> log(Lanes<double> x) { return log<double>(x); }
 
 }  // namespace
 }  // namespace capstan::on_cpu::CAPSTAN_ISA
