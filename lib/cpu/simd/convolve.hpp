@@ -87,7 +87,7 @@ CAPSTAN_INLINE void slide_tile(const Slide<T>& s, const T* x, T* out, std::int64
   });
 }
 
-/// The same columns of all rows: six or eight sums side by side wait for none of them, and share a tap's weight.
+/// The same columns of all rows: eight sums side by side wait for none of them, and share a tap's weight.
 template <int Registers, class T> void slide_columns(const Slide<T>& s, std::int64_t first, std::int64_t last) {
   constexpr int kRows = 8 / Registers;
   const T* x = s.x + first;
@@ -100,12 +100,14 @@ template <int Registers, class T> void slide_columns(const Slide<T>& s, std::int
 
 template <class T> void slide(const Slide<T>& s) {
   constexpr int size = Lanes<T>::size;
-  std::int64_t first = 0, left = s.length;
-  for (; left >= 4 * size; left -= 4 * size, first += 4 * size) slide_columns<4>(s, first, size);
-  if (left > 3 * size) slide_columns<4>(s, first, left - 3 * size);
-  else if (left > 2 * size) slide_columns<3>(s, first, left - 2 * size);
-  else if (left > size) slide_columns<2>(s, first, left - size);
-  else if (left > 0) slide_columns<1>(s, first, left);
+  for (std::int64_t first = 0; first < s.length;) {
+    const std::int64_t left = s.length - first, registers = left > 3 * size ? 4 : left > size ? 2 : 1;
+    const std::int64_t whole = (registers - 1) * size, last = left - whole < size ? left - whole : size;
+    if (registers == 4) slide_columns<4>(s, first, last);
+    else if (registers == 2) slide_columns<2>(s, first, last);
+    else slide_columns<1>(s, first, last);
+    first += registers * size;
+  }
 }
 
 /// sums[k] += the products of all places for `Taps` taps.

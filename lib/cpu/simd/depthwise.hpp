@@ -4,8 +4,8 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kPlaneRows = 2;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || (defined(__x86_64__) && !defined(__AVX2__))
+constexpr int kPlaneRows = 2;  // which take half of the compiling, or of the room in the library
 #else
 constexpr int kPlaneRows = 4;  // of a tile: of 3 columns, 18 loads for 36 multiplications
 #endif
