@@ -14,12 +14,15 @@
 
 #include "lib/base/control_groups.hpp"
 #include "lib/base/text.hpp"
+#include "lib/core/page_heap.hpp"
 
 namespace capstan::core {
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;
+constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;  // blocks with huge pages of their own
+constexpr std::int64_t kSharingBytes = 4 << 10;  // blocks from there on share them,
+constexpr std::int64_t kFewBytes = 1 << 20;      // as soon as so much is reserved: small programs stay small
 constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
 constexpr std::int64_t kLinearBytes = kLinearClasses * kAlignment;
 constexpr int kClasses = kLinearClasses + 4 * 38;
@@ -83,6 +86,7 @@ struct Shared {
   std::int64_t peak = 0;
   std::int64_t system_allocations = 0;
   std::atomic<std::int64_t> reserved{0};
+  PageHeap pages;
 
   Shared() {
     const std::int64_t total = cpu_total_memory();
@@ -179,7 +183,7 @@ void keep_whole_when_forked() noexcept {
 
 void free_to_system(FreeBlock* block, std::int64_t bytes) noexcept {
   ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
-  std::free(block);
+  if (!shared().pages.deallocate(block, bytes)) std::free(block);
   shared().reserved.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
@@ -259,6 +263,21 @@ bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
                                    : std::string("the system has no more."));
 }
 
+/// Null if the system has no more. Sanitizers see the ends of blocks of their own alone.
+void* new_block(Shared& all, std::int64_t bytes) noexcept {
+#if !defined(__SANITIZE_ADDRESS__)
+  if (bytes >= kSharingBytes && bytes < kHugeBytes && all.reserved.load(std::memory_order_relaxed) >= kFewBytes)
+    if (void* const block = all.pages.allocate(bytes); block != nullptr) return block;
+#endif
+  const std::int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
+  void* block = nullptr;
+  if (posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) return nullptr;
+#if defined(__linux__)
+  if (bytes >= kHugeBytes) madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // fewer page-table misses
+#endif
+  return block;
+}
+
 void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
   Shared& all = shared();
   void* block = nullptr;
@@ -268,14 +287,8 @@ void* system_allocate(std::int64_t bytes, std::int64_t asked, Where where) {
     const std::lock_guard lock(all.mutex);
     limited = all.limit > 0 && all.reserved.load(std::memory_order_relaxed) + bytes > all.limit;
     if (limited) continue;
-    const std::int64_t alignment = bytes >= kHugeBytes ? kHugePage : kAlignment;
-    if (posix_memalign(&block, static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes)) != 0) {
-      block = nullptr;
-      continue;
-    }
-#if defined(__linux__)
-    if (bytes >= kHugeBytes) madvise(block, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);  // fewer page-table misses
-#endif
+    block = new_block(all, bytes);
+    if (block == nullptr) continue;
     const std::int64_t reserved = all.reserved.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     if (reserved > all.peak) all.peak = reserved;
     ++all.system_allocations;
