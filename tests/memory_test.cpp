@@ -139,6 +139,16 @@ TEST_CASE("memory is kept for reuse, and given back when asked", "[memory]") {
   CHECK(released.in_use == kept.in_use);
 }
 
+TEST_CASE("a tensor of a power of two takes little more than its elements", "[memory]") {
+  for (const std::int64_t bytes : {4 * kMegabyte, kMegabyte, kMegabyte / 4, kMegabyte / 256}) {
+    memory::release_cache();
+    const std::int64_t before = memory::stats().reserved;
+    const Tensor x = zeros({bytes}, {.dtype = DType::uint8});
+    CHECK(memory::stats().reserved - before >= bytes);
+    CHECK(memory::stats().reserved - before <= bytes + 512);
+  }
+}
+
 TEST_CASE("the peak is the most that was reserved since it was reset", "[memory]") {
   memory::release_cache();
   memory::reset_peak();

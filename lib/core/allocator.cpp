@@ -23,15 +23,18 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;  // blocks with huge pages of their own
 constexpr std::int64_t kSharingBytes = 4 << 10;  // blocks from there on share them,
 constexpr std::int64_t kFewBytes = 1 << 20;      // as soon as so much is reserved: small programs stay small
+constexpr std::int64_t kBareBytes = 7 << 9;  // of the largest class without room for a header
 constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
 constexpr std::int64_t kLinearBytes = kLinearClasses * kAlignment;
 constexpr int kClasses = kLinearClasses + 4 * 38;
-constexpr std::int64_t kLargestCachedByThread = 64 << 10;
+constexpr std::int64_t kLargestCachedByThread = (64 << 10) + kHeaderRoom;
 constexpr std::int64_t kThreadCacheBytes = 256 << 10;  // of one class
 
-/// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling.
+/// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling. From 4 KiB on there is room for a header
+/// beside them, for tensors of 4 MiB would else take 5.
 int class_of(std::int64_t bytes) noexcept {
   if (bytes <= kLinearBytes) return static_cast<int>((bytes - (bytes > 0 ? 1 : 0)) >> 6);
+  if (bytes > kBareBytes) bytes = std::max(bytes - kHeaderRoom, kBareBytes + 1);
   const int log = std::bit_width(static_cast<std::uint64_t>(bytes - 1)) - 1;  // 2^log < bytes <= 2^(log+1), log >= 10
   return kLinearClasses + (log - 10) * 4 + static_cast<int>(((bytes - 1) >> (log - 2)) & 3);
 }
@@ -39,7 +42,8 @@ int class_of(std::int64_t bytes) noexcept {
 constexpr std::int64_t class_bytes(int index) noexcept {
   if (index < kLinearClasses) return (index + 1) * kAlignment;
   const int log = (index - kLinearClasses) / 4 + 10, quarter = (index - kLinearClasses) % 4;
-  return (std::int64_t{1} << (log - 2)) * (5 + quarter);
+  const std::int64_t bytes = (std::int64_t{1} << (log - 2)) * (5 + quarter);
+  return bytes > kBareBytes ? bytes + kHeaderRoom : bytes;
 }
 
 /// How many blocks of each class a thread keeps.

@@ -18,6 +18,9 @@
 
 namespace capstan::core {
 
+/// What size classes from 4 KiB on have room for beside a power of two, or a quarter of one more.
+inline constexpr std::int64_t kHeaderRoom = 256;
+
 /// The line that errors of a kernel name, which is not told its caller's: where this thread last asked for a table of
 /// kernels. In a thread that did not, the line of the call itself.
 Where calling_place(Where here = Where::current()) noexcept;

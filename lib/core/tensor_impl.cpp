@@ -16,6 +16,7 @@ namespace {
 
 // Nothing has to run when they go.
 static_assert(std::is_trivially_destructible_v<TensorImpl> && std::is_trivially_destructible_v<Storage>);
+static_assert(kStorageHeader <= kHeaderRoom);
 
 /// A tensor in a block of its own.
 TensorImpl* new_impl(const Shape& shape, DType dtype, Where where) {
