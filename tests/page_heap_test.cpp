@@ -10,10 +10,14 @@
 #include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "lib/core/allocator.hpp"
+#include "tests/address_limit.hpp"
+#include "tests/resident.hpp"
 #include "tests/support.hpp"
 
 using namespace capstan;
@@ -21,20 +25,20 @@ using namespace tests;
 
 namespace {
 
-constexpr std::int64_t kKilobyte = 1 << 10, kMegabyte = 1 << 20;
+constexpr std::int64_t kKilobyte = 1 << 10, kMegabyte = 1 << 20, kHugePage = 2 * kMegabyte, kChunk = 4 * kHugePage;
 
 std::uintptr_t address(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
 
-/// Whether the page at that address is in memory. Not for addresses that are not mapped.
-bool is_resident(const unsigned char* at) {
+enum class Page { resident, empty, unmapped };
+Page page_at(const void* at) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   unsigned char resident = 0;
-  REQUIRE(mincore(reinterpret_cast<void*>(address(at) / page * page), page, &resident) == 0);
-  return (resident & 1) != 0;
+  if (mincore(reinterpret_cast<void*>(address(at) / page * page), page, &resident) != 0) return Page::unmapped;
+  return (resident & 1) != 0 ? Page::resident : Page::empty;
 }
 
 /// The flags that the system shows for the mapping with that address, such as "hg": huge pages are asked for.
-std::string mapping_flags(const void* at) {
+[[maybe_unused]] std::string mapping_flags(const void* at) {
   std::ifstream maps("/proc/self/smaps");
   bool is_there = false;
   for (std::string line; std::getline(maps, line);) {
@@ -47,113 +51,143 @@ std::string mapping_flags(const void* at) {
   return {};
 }
 
+/// A block whose bytes all have one value.
 struct Block {
   unsigned char* data;
   std::int64_t bytes;
-  unsigned char value;  // of all its bytes
+  unsigned char value;
+
+  Block(core::PageHeap& heap, std::int64_t size, unsigned char fill)
+      : data(static_cast<unsigned char*>(heap.allocate(size))), bytes(size), value(fill) {
+    REQUIRE(data != nullptr);
+    std::memset(data, value, static_cast<std::size_t>(bytes));
+  }
+  unsigned char* end() const { return data + bytes; }
+  bool is_whole() const {
+    return std::all_of(data, end(), [this](unsigned char byte) { return byte == value; });
+  }
+  bool leave(core::PageHeap& heap) const { return heap.deallocate(data, bytes); }
 };
 
 }  // namespace
 
-TEST_CASE("blocks of a page heap lie one behind the other, and the first place that fits is taken", "[memory]") {
+TEST_CASE("blocks of a page heap lie one behind the other, and then where others were", "[memory]") {
   core::PageHeap heap;
-  auto* const a = static_cast<unsigned char*>(heap.allocate(4 * kKilobyte));
-  auto* const b = static_cast<unsigned char*>(heap.allocate(192));
-  auto* const c = static_cast<unsigned char*>(heap.allocate(3 * kMegabyte));
-  REQUIRE(a != nullptr);
-  CHECK(address(a) % 64 == 0);
-  CHECK(b == a + 4 * kKilobyte);
-  CHECK(c == b + 192);
+  const Block a(heap, 4 * kKilobyte, 1), b(heap, 192, 2), c(heap, 3 * kMegabyte, 3);
+  CHECK(address(a.data) % static_cast<std::uintptr_t>(kHugePage) == 0);
+  CHECK(b.data == a.end());
+  CHECK(c.data == b.end());
+  const Block rest(heap, kChunk - 4 * kKilobyte - 192 - 3 * kMegabyte, 4);
+  CHECK(rest.data == c.end());  // the chunk is full
 
-  CHECK(heap.deallocate(a, 4 * kKilobyte));
-  CHECK(heap.allocate(5 * kKilobyte) == c + 3 * kMegabyte);  // too large for where a was
-  CHECK(heap.allocate(1 * kKilobyte) == a);
-  CHECK(heap.allocate(3 * kKilobyte) == a + 1 * kKilobyte);
-  CHECK(heap.deallocate(b, 192));
-  CHECK(heap.deallocate(c, 3 * kMegabyte));
-  CHECK(heap.allocate(192 + 3 * kMegabyte) == b);  // two places that have become one
+  CHECK(a.leave(heap));
+  CHECK(heap.allocate(kKilobyte) == a.data);
+  CHECK(heap.allocate(3 * kKilobyte) == a.data + kKilobyte);
+  CHECK(c.leave(heap));
+  CHECK(b.leave(heap));
+  CHECK(heap.allocate(192 + 3 * kMegabyte) == b.data);  // two places that have become one
 }
 
 TEST_CASE("a page heap knows what is not from it", "[memory]") {
   core::PageHeap heap, other;
   alignas(64) unsigned char own[64];
   CHECK_FALSE(heap.deallocate(own, sizeof own));
-  void* const block = other.allocate(64);
-  CHECK_FALSE(heap.deallocate(block, 64));
-  CHECK(other.deallocate(block, 64));
+  const Block one(heap, 64, 1), another(other, 64, 2);
+  CHECK_FALSE(heap.deallocate(own, sizeof own));
+  CHECK_FALSE(another.leave(heap));
+  CHECK_FALSE(heap.deallocate(one.data + kChunk, 64));
+  CHECK(one.leave(heap));
+  CHECK(another.leave(other));
 }
 
 TEST_CASE("a page heap has place for what is larger than its chunks, and none for what nobody has", "[memory]") {
   core::PageHeap heap;
-  void* const small = heap.allocate(64);
-  auto* const large = static_cast<unsigned char*>(heap.allocate(200 * kMegabyte));
-  REQUIRE(large != nullptr);
-  large[0] = large[200 * kMegabyte - 1] = 1;
+  const Block small(heap, 64, 1), large(heap, 20 * kMegabyte, 2), next(heap, kKilobyte, 3);
+  CHECK(next.data == small.end());
   CHECK(heap.allocate(std::int64_t{1} << 50) == nullptr);
-  CHECK(heap.deallocate(large, 200 * kMegabyte));
-  CHECK(heap.deallocate(small, 64));
+  CHECK(large.leave(heap));
+  CHECK(large.is_whole());
+  CHECK(heap.unreleased() == large.bytes);
+  heap.release();
+  CHECK(heap.unreleased() == 0);
+  CHECK(page_at(large.data) == Page::unmapped);
+  CHECK(page_at(large.end() - 1) == Page::unmapped);
+  CHECK(small.is_whole());
 }
 
-TEST_CASE("a page heap gives whole pages back, and keeps what others lie on", "[memory]") {
+#if !defined(CAPSTAN_ADDRESS_SANITIZER) && !defined(__SANITIZE_THREAD__)  // whose own memory has no end
+TEST_CASE("a page heap that the system refuses a chunk has no place until it gets one", "[memory]") {
   core::PageHeap heap;
-  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-  auto* const first = static_cast<unsigned char*>(heap.allocate(page / 2));
-  auto* const middle = static_cast<unsigned char*>(heap.allocate(4 * page));
-  auto* const last = static_cast<unsigned char*>(heap.allocate(page / 2));
-  std::memset(first, 1, static_cast<std::size_t>(page / 2));
-  std::memset(middle, 2, static_cast<std::size_t>(4 * page));
-  std::memset(last, 3, static_cast<std::size_t>(page / 2));
+  {
+    const AddressLimit limit(kMegabyte);
+    CHECK(heap.allocate(64) == nullptr);
+  }
+  CHECK(heap.allocate(64) != nullptr);
+}
+#endif
 
-  CHECK(heap.deallocate(middle, 4 * page));
-  CHECK(is_resident(first));
-  for (const std::int64_t whole : {1, 2, 3}) CHECK_FALSE(is_resident(first + whole * page));
-  CHECK(is_resident(last));
-  CHECK(std::all_of(first, first + page / 2, [](unsigned char byte) { return byte == 1; }));
-  CHECK(std::all_of(last, last + page / 2, [](unsigned char byte) { return byte == 3; }));
+TEST_CASE("a page heap releases huge pages that no block lies on, and no others", "[memory]") {
+  core::PageHeap heap;
+  const Block first(heap, kHugePage - 64, 1), middle(heap, 2 * kHugePage + 128, 2), last(heap, kHugePage - 64, 3);
+  CHECK(middle.leave(heap));
+  CHECK(page_at(middle.data + kHugePage) == Page::resident);
+  heap.release();
+  for (const std::int64_t at : {std::int64_t{64}, kHugePage, 2 * kHugePage - 1})
+    CHECK(page_at(first.data + kHugePage + at) == Page::empty);
+  CHECK(first.is_whole());
+  CHECK(last.is_whole());
 
-  CHECK(heap.deallocate(last, page / 2));  // now the page that it shared with `middle` is free as a whole
-  CHECK_FALSE(is_resident(first + 4 * page));
-  CHECK(is_resident(first));
+  CHECK(first.leave(heap));
+  heap.release();
+  CHECK(page_at(first.data) == Page::empty);
+  CHECK(last.is_whole());
+  CHECK(last.leave(heap));
+  heap.release();
+  CHECK(page_at(last.data) == Page::unmapped);
 }
 
 TEST_CASE("blocks of a page heap keep their bytes, whatever comes and goes beside them", "[memory]") {
   core::PageHeap heap;
   std::mt19937 random(271);
   std::vector<Block> blocks;
-  const auto is_whole = [](const Block& block) {
-    return std::all_of(block.data, block.data + block.bytes, [&](unsigned char byte) { return byte == block.value; });
-  };
   std::map<std::uintptr_t, std::uintptr_t> places;  // begin to end
+  constexpr auto kPage = static_cast<std::uintptr_t>(kHugePage);
+  std::set<std::uintptr_t> all_pages;  // that a block ever began on
   bool all_whole = true, all_apart = true;
-  for (int turn = 0; turn < 3000; ++turn) {
+  const auto leave = [&] {
+    all_whole = all_whole && blocks.back().is_whole();
+    all_apart = all_apart && blocks.back().leave(heap);
+    places.erase(address(blocks.back().data));
+    blocks.pop_back();
+  };
+  for (int turn = 0; turn < 4000; ++turn) {
     const bool grows = turn / 500 % 2 == 0;  // and shrinks again
+    if (random() % 100 == 0) heap.release();
     if (blocks.empty() || random() % 3 < (grows ? 2u : 1u)) {
-      const std::int64_t bytes = 64 * (1 + static_cast<std::int64_t>(random() % (1u << random() % 13)));
-      const Block block{static_cast<unsigned char*>(heap.allocate(bytes)), bytes, static_cast<unsigned char>(random())};
-      REQUIRE(block.data != nullptr);
-      const std::uintptr_t begin = address(block.data), end = begin + static_cast<std::uintptr_t>(bytes);
+      const auto bytes = 64 * (1 + static_cast<std::int64_t>(random() % (1u << random() % 16)));
+      blocks.emplace_back(heap, bytes, static_cast<unsigned char>(random()));
+      const std::uintptr_t begin = address(blocks.back().data), end = address(blocks.back().end());
       const auto next = places.lower_bound(begin);
-      all_apart = all_apart && (next == places.end() || end <= next->first) &&
+      all_apart = all_apart && begin % 64 == 0 && (next == places.end() || end <= next->first) &&
                   (next == places.begin() || std::prev(next)->second <= begin);
       places[begin] = end;
-      std::memset(block.data, block.value, static_cast<std::size_t>(bytes));
-      blocks.push_back(block);
+      all_pages.insert(begin / kPage);
     } else {
       std::swap(blocks[random() % blocks.size()], blocks.back());
-      all_whole = all_whole && is_whole(blocks.back());
-      all_apart = all_apart && heap.deallocate(blocks.back().data, blocks.back().bytes);
-      places.erase(address(blocks.back().data));
-      blocks.pop_back();
+      leave();
     }
   }
+  CHECK(static_cast<std::int64_t>(all_pages.size()) > 3 * kChunk / kHugePage);
+  while (!blocks.empty()) leave();
   CHECK(all_apart);
   CHECK(all_whole);
-  CHECK(std::all_of(blocks.begin(), blocks.end(), is_whole));
-  for (const Block& block : blocks) CHECK(heap.deallocate(block.data, block.bytes));
+  heap.release();
+  for (const std::uintptr_t page : all_pages) CHECK(page_at(reinterpret_cast<void*>(page * kPage)) == Page::unmapped);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(CAPSTAN_ADDRESS_SANITIZER)
 TEST_CASE("tensors of some size lie on huge pages, if the system has them, once there are a few", "[memory]") {
+  memory::release_cache();
   const Tensor some = zeros({1 << 20});
   const Tensor x = zeros({100 << 10});
   const std::string flags = mapping_flags(x.data<float>());
@@ -164,5 +198,18 @@ TEST_CASE("tensors of some size lie on huge pages, if the system has them, once 
     return;
   }
   CHECK_THAT(flags, Catch::Matchers::ContainsSubstring(" hg"));
+}
+
+TEST_CASE("a cache without room gives memory back in large pieces, but gives it back", "[memory]") {
+  memory::release_cache();
+  const Tensor some = zeros({1 << 20});
+  memory::set_cache_limit(cpu(), 0);
+  resident_peak();
+  const std::optional<std::int64_t> before = resident_peak();
+  for (std::int64_t turn = 0; turn < 4000; ++turn) ones({(20 + turn % 7) << 10});  // 80 to 104 KB
+  const std::optional<std::int64_t> after = resident_peak();
+  memory::set_cache_limit(cpu(), core::cpu_total_memory() / 4);  // the default
+  if (before && after) CHECK(*after - *before <= 40 * kMegabyte);
+  else WARN("the system does not tell how much memory there was: this case checked nothing");
 }
 #endif

@@ -32,8 +32,8 @@ void set_limit(Device device, T share, Where where = Where::current()) {
 /// machine, or of what control groups allow, on a GPU all of it.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
-/// free a block, or ask for one that their cache does not have. On a GPU also the numbers that this thread keeps there,
-/// as the 2 of `x * 2`.
+/// free a block, or ask for one that their cache does not have. Tensors that share a page of 2 MiB hold all of it until
+/// the last one goes. On a GPU also the numbers that this thread keeps there, as the 2 of `x * 2`.
 void release_cache(Device device = cpu(), Where where = Where::current());
 void reset_peak(Device device = cpu(), Where where = Where::current());
 

@@ -21,14 +21,15 @@ namespace {
 
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kHugePage = 2 << 20, kHugeBytes = 2 * kHugePage;  // blocks with huge pages of their own
-constexpr std::int64_t kSharingBytes = 4 << 10;  // blocks from there on share them,
-constexpr std::int64_t kFewBytes = 1 << 20;      // as soon as so much is reserved: small programs stay small
-constexpr std::int64_t kBareBytes = 7 << 9;  // of the largest class without room for a header
-constexpr int kLinearClasses = 16;  // 64, 128, ..., 1024
+[[maybe_unused]] constexpr std::int64_t kSharingBytes = 4 << 10;         // blocks from there on share them,
+[[maybe_unused]] constexpr std::int64_t kFewBytes = 1 << 20;  // once so much is reserved: small programs stay small
+constexpr std::int64_t kUnreleasedBytes = 16 << 20;  // that the system gets back together, beyond the limit of a cache
+constexpr std::int64_t kBareBytes = 7 << 9;          // of the largest class without room for a header
+constexpr int kLinearClasses = 16;                   // 64, 128, ..., 1024
 constexpr std::int64_t kLinearBytes = kLinearClasses * kAlignment;
 constexpr int kClasses = kLinearClasses + 4 * 38;
 constexpr std::int64_t kLargestCachedByThread = (64 << 10) + kHeaderRoom;
-constexpr std::int64_t kThreadCacheBytes = 256 << 10;  // of one class
+constexpr std::int64_t kThreadCacheBytes = 272 << 10;  // of one class: four blocks of the largest
 
 /// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling. From 4 KiB on there is room for a header
 /// beside them, for tensors of 4 MiB would else take 5.
@@ -200,6 +201,15 @@ void trim_shared(Shared& all, std::int64_t target) noexcept {
       free_to_system(block, class_bytes(i));
     }
   }
+  if (all.pages.unreleased() > kUnreleasedBytes) all.pages.release();
+}
+
+/// All that is in the shared cache, and what was trimmed before, goes back to the system.
+void release_shared() noexcept {
+  Shared& all = shared();
+  const std::lock_guard lock(all.mutex);
+  trim_shared(all, 0);
+  all.pages.release();
 }
 
 void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
@@ -267,9 +277,9 @@ bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
                                    : std::string("the system has no more."));
 }
 
-/// Null if the system has no more. Sanitizers see the ends of blocks of their own alone.
+/// Null if the system has no more.
 void* new_block(Shared& all, std::int64_t bytes) noexcept {
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(CAPSTAN_ADDRESS_SANITIZER)  // which looks after the ends of what is allocated one by one
   if (bytes >= kSharingBytes && bytes < kHugeBytes && all.reserved.load(std::memory_order_relaxed) >= kFewBytes)
     if (void* const block = all.pages.allocate(bytes); block != nullptr) return block;
 #endif
@@ -309,9 +319,7 @@ __attribute__((noinline, cold)) void fill_with_poison(void* block, std::int64_t 
 void answer_release_request(ThreadCache& cache) noexcept {
   cache.seen_requests = release_requests.load(std::memory_order_relaxed);
   cache.flush_all();
-  Shared& all = shared();
-  const std::lock_guard lock(all.mutex);
-  trim_shared(all, 0);
+  release_shared();
 }
 
 __attribute__((noinline)) void* allocate_slowly(int index, std::int64_t asked, Where where) {
@@ -403,6 +411,7 @@ void set_cpu_cache_limit(std::int64_t bytes) {
   const std::lock_guard lock(all.mutex);
   all.cache_limit = bytes;
   trim_shared(all, bytes);
+  all.pages.release();
 }
 
 void release_cpu_cache() {
@@ -411,9 +420,7 @@ void release_cpu_cache() {
     answer_release_request(*this_thread);
     return;
   }
-  Shared& all = shared();
-  const std::lock_guard lock(all.mutex);
-  trim_shared(all, 0);
+  release_shared();
 }
 
 void reset_cpu_peak() {

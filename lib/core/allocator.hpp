@@ -10,6 +10,13 @@
 #include <capstan/memory.hpp>
 
 #if defined(__SANITIZE_ADDRESS__)
+#define CAPSTAN_ADDRESS_SANITIZER
+#elif defined(__has_feature)  // so clang says it
+#if __has_feature(address_sanitizer)
+#define CAPSTAN_ADDRESS_SANITIZER
+#endif
+#endif
+#if defined(CAPSTAN_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
 #else
 #define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))

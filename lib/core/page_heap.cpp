@@ -1,29 +1,26 @@
 #include "lib/core/page_heap.hpp"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <new>
 
 namespace capstan::core {
 namespace {
 
 constexpr std::uintptr_t kHugePage = 2 << 20;
-constexpr std::uintptr_t kFirstChunk = 8 << 20, kLargestChunk = 64 << 20;  // address space: pages come when touched
+constexpr std::uintptr_t kChunk = 4 * kHugePage;  // of addresses, which take memory when they are touched
 
 constexpr std::uintptr_t rounded_up(std::uintptr_t x, std::uintptr_t unit) { return (x + unit - 1) / unit * unit; }
 
 void* pointer_to(std::uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-void unmap(std::uintptr_t begin, std::uintptr_t end) noexcept {
-  if (begin < end) munmap(pointer_to(begin), end - begin);
+bool unmap(std::uintptr_t begin, std::uintptr_t end) noexcept {
+  return begin == end || munmap(pointer_to(begin), end - begin) == 0;
 }
 
-/// Where whole huge pages begin, `bytes` of them; 0 if the system has no more.
+/// So many bytes from the beginning of a huge page on; 0 if the system has no more.
 std::uintptr_t map_huge_pages(std::uintptr_t bytes) noexcept {
-  void* const mapped =
-      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped = mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return 0;
   const auto begin = reinterpret_cast<std::uintptr_t>(mapped), first = rounded_up(begin, kHugePage);
   unmap(begin, first);
@@ -34,33 +31,41 @@ std::uintptr_t map_huge_pages(std::uintptr_t bytes) noexcept {
   return first;
 }
 
+void leave_empty([[maybe_unused]] std::uintptr_t begin, [[maybe_unused]] std::uintptr_t end) noexcept {
+#if defined(__linux__)
+  if (begin < end) madvise(pointer_to(begin), end - begin, MADV_DONTNEED);
+#endif
+}
+
+constexpr auto kByAddress = [](const auto& a, const auto& b) { return a.begin < b.begin; };
+
 }  // namespace
+
+PageHeap::Ranges::iterator PageHeap::place_for(std::uintptr_t bytes) noexcept {
+  return std::find_if(free_.begin(), free_.end(), [&](const Range& range) { return range.end - range.begin >= bytes; });
+}
 
 bool PageHeap::add_chunk(std::uintptr_t bytes) {
   chunks_.reserve(chunks_.size() + 1);
-  const std::uintptr_t wanted = std::min(kFirstChunk << std::min<std::size_t>(chunks_.size(), 3), kLargestChunk);
-  const std::uintptr_t size = rounded_up(std::max(bytes, wanted), kHugePage), begin = map_huge_pages(size);
+  const std::uintptr_t size = rounded_up(std::max(bytes, kChunk), kHugePage), begin = map_huge_pages(size);
   if (begin == 0) return false;
-  for (std::vector<Range>* ranges : {&chunks_, &free_})
-    ranges->insert(std::upper_bound(ranges->begin(), ranges->end(), begin,
-                                    [](std::uintptr_t at, const Range& range) { return at < range.begin; }),
-                   {begin, begin + size});
+  const Range chunk{begin, begin + size};
+  for (Ranges* ranges : {&chunks_, &free_})
+    ranges->insert(std::upper_bound(ranges->begin(), ranges->end(), chunk, kByAddress), chunk);
   return true;
 }
 
 void* PageHeap::allocate(std::int64_t bytes) noexcept {
   const auto size = static_cast<std::uintptr_t>(bytes);
-  const auto find = [&] {
-    return std::find_if(free_.begin(), free_.end(), [&](const Range& range) { return range.end - range.begin >= size; });
-  };
   try {
-    const std::size_t most = (blocks_ + 1) + (chunks_.size() + 1);
-    if (free_.capacity() < most) free_.reserve(2 * most);
-    if (find() == free_.end() && !add_chunk(size)) return nullptr;
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-  const auto found = find();
+    // Between any two blocks may be a free place, and behind the last one of a chunk; `join` adds all that came back.
+    const std::size_t most = 2 * (blocks_ + 1 + back_.size()) + chunks_.size() + 1;
+    for (Ranges* ranges : {&free_, &back_})
+      if (ranges->capacity() < most) ranges->reserve(2 * most);
+    if (place_for(size) == free_.end()) join();
+    if (place_for(size) == free_.end() && !add_chunk(size)) return nullptr;
+  } catch (const std::bad_alloc&) { return nullptr; }
+  const auto found = place_for(size);
   const std::uintptr_t block = found->begin;
   found->begin += size;
   if (found->begin == found->end) free_.erase(found);
@@ -68,41 +73,44 @@ void* PageHeap::allocate(std::int64_t bytes) noexcept {
   return pointer_to(block);
 }
 
-/// The free range that the block is part of now.
-std::vector<PageHeap::Range>::iterator PageHeap::give_back(const Range& chunk, const Range& block) noexcept {
-  const auto next = std::upper_bound(free_.begin(), free_.end(), block.begin,
-                                     [](std::uintptr_t at, const Range& range) { return at < range.begin; });
-  const bool joins_next = next != free_.end() && next->begin == block.end && block.end < chunk.end;
-  const bool joins_last = next != free_.begin() && (next - 1)->end == block.begin && block.begin > chunk.begin;
-  if (joins_last) {
-    (next - 1)->end = joins_next ? next->end : block.end;
-    return joins_next ? free_.erase(next) - 1 : next - 1;
-  }
-  if (!joins_next) return free_.insert(next, block);
-  next->begin = block.begin;
-  return next;
+bool PageHeap::deallocate(void* block, std::int64_t bytes) noexcept {
+  const auto begin = reinterpret_cast<std::uintptr_t>(block);
+  const auto behind = std::upper_bound(chunks_.begin(), chunks_.end(), Range{begin, begin}, kByAddress);
+  if (behind == chunks_.begin() || begin >= (behind - 1)->end) return false;
+  back_.push_back({begin, begin + static_cast<std::uintptr_t>(bytes)});
+  --blocks_;
+  unreleased_ += bytes;
+  return true;
 }
 
-bool PageHeap::deallocate(void* block, std::int64_t bytes) noexcept {
-  const auto begin = reinterpret_cast<std::uintptr_t>(block), end = begin + static_cast<std::uintptr_t>(bytes);
-  const auto chunk = std::find_if(chunks_.begin(), chunks_.end(),
-                                  [&](const Range& range) { return range.begin <= begin && begin < range.end; });
-  if (chunk == chunks_.end()) return false;
-  --blocks_;
-  const auto free = give_back(*chunk, {begin, end});
-  if (free->begin == chunk->begin && free->end == chunk->end) {
-    unmap(chunk->begin, chunk->end);
-    free_.erase(free);
+/// What came back becomes free. Places side by side in a chunk become one.
+void PageHeap::join() noexcept {
+  if (back_.empty()) return;
+  free_.insert(free_.end(), back_.begin(), back_.end());
+  back_.clear();
+  std::sort(free_.begin(), free_.end(), kByAddress);
+  auto last = free_.begin();
+  for (auto next = last + 1; next != free_.end(); ++next) {
+    const bool other_chunk = std::binary_search(chunks_.begin(), chunks_.end(), *next, kByAddress);
+    if (last->end == next->begin && !other_chunk) last->end = next->end;
+    else *++last = *next;
+  }
+  free_.erase(last + 1, free_.end());
+}
+
+void PageHeap::release() noexcept {
+  join();
+  unreleased_ = 0;
+  std::erase_if(free_, [&](const Range& range) {
+    const auto chunk = std::lower_bound(chunks_.begin(), chunks_.end(), range, kByAddress);
+    const bool is_chunk = chunk != chunks_.end() && chunk->begin == range.begin && chunk->end == range.end;
+    if (!is_chunk || !unmap(range.begin, range.end)) {
+      leave_empty(rounded_up(range.begin, kHugePage), range.end / kHugePage * kHugePage);
+      return false;
+    }
     chunks_.erase(chunk);
     return true;
-  }
-#if defined(__linux__)
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t first = std::max(rounded_up(free->begin, page), begin / page * page),
-                       last = std::min(free->end / page * page, rounded_up(end, page));
-  if (first < last) madvise(pointer_to(first), last - first, MADV_DONTNEED);
-#endif
-  return true;
+  });
 }
 
 }  // namespace capstan::core
