@@ -8,10 +8,11 @@
 namespace capstan CAPSTAN_PUBLIC {
 namespace memory {
 
+/// Blocks of 4 KiB to 4 MiB share pages of 2 MiB, of which the system counts what no block lies on, too.
 struct Stats {
   std::int64_t in_use = 0;              ///< bytes of blocks that tensors, tapes and temporaries hold now
   std::int64_t cached = 0;              ///< bytes kept for reuse
-  std::int64_t reserved = 0;            ///< bytes taken from the system: in_use + cached
+  std::int64_t reserved = 0;            ///< bytes of blocks from the system: in_use + cached
   std::int64_t peak_reserved = 0;       ///< the most that `reserved` has been since `reset_peak`
   std::int64_t system_allocations = 0;  ///< times that the system was asked for memory, ever
 };
@@ -28,8 +29,8 @@ template <std::floating_point T>
 void set_limit(Device device, T share, Where where = Where::current()) {
   set_limit_share(device, static_cast<double>(share), where);
 }
-/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of that of the
-/// machine, or of what control groups allow, on a GPU all of it.
+/// The most bytes kept for reuse by tensors that are gone; the default is a quarter of that of the machine, or of what
+/// control groups allow, on a GPU all of it. The host's system gets the rest in pieces of 16 MiB.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
 /// free a block, or ask for one that their cache does not have. Tensors that share a page of 2 MiB hold all of it until

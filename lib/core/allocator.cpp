@@ -31,8 +31,8 @@ constexpr int kClasses = kLinearClasses + 4 * 38;
 constexpr std::int64_t kLargestCachedByThread = (64 << 10) + kHeaderRoom;
 constexpr std::int64_t kThreadCacheBytes = 272 << 10;  // of one class: four blocks of the largest
 
-/// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling. From 4 KiB on there is room for a header
-/// beside them, for tensors of 4 MiB would else take 5.
+/// Multiples of 64 bytes up to 1 KiB, then four classes for every doubling. From 4 KiB on they have room for a header,
+/// too: otherwise a tensor of 4 MiB would take 5.
 int class_of(std::int64_t bytes) noexcept {
   if (bytes <= kLinearBytes) return static_cast<int>((bytes - (bytes > 0 ? 1 : 0)) >> 6);
   if (bytes > kBareBytes) bytes = std::max(bytes - kHeaderRoom, kBareBytes + 1);
@@ -201,7 +201,6 @@ void trim_shared(Shared& all, std::int64_t target) noexcept {
       free_to_system(block, class_bytes(i));
     }
   }
-  if (all.pages.unreleased() > kUnreleasedBytes) all.pages.release();
 }
 
 /// All that is in the shared cache, and what was trimmed before, goes back to the system.
@@ -216,7 +215,9 @@ void give_to_shared(Shared& all, int index, FreeBlock* block) noexcept {
   block->next = all.bins[index];
   all.bins[index] = block;
   all.cached += class_bytes(index);
-  if (all.cached > all.cache_limit) trim_shared(all, all.cache_limit);
+  if (all.cached <= all.cache_limit) return;
+  trim_shared(all, all.cache_limit);
+  if (all.pages.unreleased() > kUnreleasedBytes) all.pages.release();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@
 
 namespace capstan::core {
 
-/// What size classes from 4 KiB on have room for beside a power of two, or a quarter of one more.
+/// What size classes from 4 KiB on have room for beside powers of two and the quarters between them.
 inline constexpr std::int64_t kHeaderRoom = 256;
 
 /// The line that errors of a kernel name, which is not told its caller's: where this thread last asked for a table of

@@ -8,7 +8,8 @@ namespace capstan::core {
 namespace {
 
 constexpr std::uintptr_t kHugePage = 2 << 20;
-constexpr std::uintptr_t kChunk = 4 * kHugePage;  // of addresses, which take memory when they are touched
+constexpr std::uintptr_t kFirstChunk = 4 * kHugePage;  // of addresses, which take memory when they are touched
+constexpr std::size_t kDoublings = 3;                  // a chunk's last page is wasted if no block fits there
 
 constexpr std::uintptr_t rounded_up(std::uintptr_t x, std::uintptr_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -47,7 +48,8 @@ PageHeap::Ranges::iterator PageHeap::place_for(std::uintptr_t bytes) noexcept {
 
 bool PageHeap::add_chunk(std::uintptr_t bytes) {
   chunks_.reserve(chunks_.size() + 1);
-  const std::uintptr_t size = rounded_up(std::max(bytes, kChunk), kHugePage), begin = map_huge_pages(size);
+  const std::uintptr_t wanted = kFirstChunk << std::min(chunks_.size(), kDoublings);
+  const std::uintptr_t size = rounded_up(std::max(bytes, wanted), kHugePage), begin = map_huge_pages(size);
   if (begin == 0) return false;
   const Range chunk{begin, begin + size};
   for (Ranges* ranges : {&chunks_, &free_})
@@ -57,8 +59,16 @@ bool PageHeap::add_chunk(std::uintptr_t bytes) {
 
 void* PageHeap::allocate(std::int64_t bytes) noexcept {
   const auto size = static_cast<std::uintptr_t>(bytes);
+  if (!back_.empty() && back_.back().end - back_.back().begin == size) {  // still in the caches
+    const std::uintptr_t block = back_.back().begin;
+    back_.pop_back();
+    ++blocks_;
+    unreleased_ -= bytes;
+    return pointer_to(block);
+  }
   try {
-    // Between any two blocks may be a free place, and behind the last one of a chunk; `join` adds all that came back.
+    // Before each block may be a free place, and behind the last one of a chunk, of which this may need one more. What
+    // came back is among the free places twice while it is joined to them.
     const std::size_t most = 2 * (blocks_ + 1 + back_.size()) + chunks_.size() + 1;
     for (Ranges* ranges : {&free_, &back_})
       if (ranges->capacity() < most) ranges->reserve(2 * most);

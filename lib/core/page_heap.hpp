@@ -27,17 +27,21 @@ struct MallocAllocator {
   friend bool operator==(const MallocAllocator&, const MallocAllocator&) noexcept { return true; }
 };
 
-/// For one thread at a time. A block takes the first place that is large enough. Sizes are multiples of 64 bytes; so
-/// are addresses.
+/// For one thread at a time, and for good: it has no end. A block takes the first place that is large enough. Sizes are
+/// multiples of 64 bytes; so are addresses.
 class PageHeap {
  public:
+  PageHeap() = default;
+  PageHeap(const PageHeap&) = delete;
+  PageHeap& operator=(const PageHeap&) = delete;
+
   /// Null if the system has no more.
   void* allocate(std::int64_t bytes) noexcept;
   /// Takes a block back, for other blocks; false if it is not from here.
   bool deallocate(void* block, std::int64_t bytes) noexcept;
   /// Gives the system the huge pages that no block lies on.
   void release() noexcept;
-  /// Bytes of blocks that came back since the last release.
+  /// Bytes of blocks that came back since the last release, but for those that were taken again at once.
   std::int64_t unreleased() const noexcept { return unreleased_; }
 
  private:

@@ -135,8 +135,12 @@ CAPSTAN_TILE void gemm_tile(std::int64_t row, std::int64_t column, Last last, St
 template <int Columns, class T, class Last, class... Rest>
 void gemm_panel(std::int64_t m, std::int64_t column, Last last, const Rest&... rest) {
   constexpr int kRows = tile_rows(Columns);
+  // Two or three rows of two registers are too few sums to hide how long an addition takes: of eight rows that are left
+  // four and four instead of six and two, of eleven four, four and three.
+  constexpr bool kFours = kRows == 6 && Columns == 2;
+  const std::int64_t last_six = kFours && m % 3 == 2 ? m - m % 6 - 6 : m;
   const auto tiles = [&]<int Rows>(std::int64_t i, std::integral_constant<int, Rows>) {
-    for (; i + Rows <= m; i += Rows) {
+    for (const std::int64_t end = Rows == kRows ? last_six : m; i + Rows <= end; i += Rows) {
       if constexpr (Rows == kRows) gemm_tile<Rows, Columns, T>(i, column, last, rest...);
       else gemm_tile<Rows, Columns, T>(i, column, count_of<T>(last), rest...);  // these are few
     }
