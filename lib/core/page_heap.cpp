@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uintptr_t kHugePage = 2 << 20;
 constexpr std::uintptr_t kFirstChunk = 4 * kHugePage;  // of addresses, which take memory when they are touched
-constexpr std::size_t kDoublings = 3;                  // a chunk's last page is wasted if no block fits there
+constexpr std::size_t kDoublings = 3;  // of further chunks, for at the end of each may be no place for another block
 
 constexpr std::uintptr_t rounded_up(std::uintptr_t x, std::uintptr_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -67,8 +67,8 @@ void* PageHeap::allocate(std::int64_t bytes) noexcept {
     return pointer_to(block);
   }
   try {
-    // Before each block may be a free place, and behind the last one of a chunk, of which this may need one more. What
-    // came back is among the free places twice while it is joined to them.
+    // There may be a free place before each block and one behind the last block of a chunk, and this may add a block
+    // and a chunk. What came back counts twice, since `join` adds it before it makes fewer of all.
     const std::size_t most = 2 * (blocks_ + 1 + back_.size()) + chunks_.size() + 1;
     for (Ranges* ranges : {&free_, &back_})
       if (ranges->capacity() < most) ranges->reserve(2 * most);
