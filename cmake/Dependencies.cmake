@@ -81,6 +81,16 @@ if(CAPSTAN_LAPACK AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND 
     target_link_libraries(capstan_openblas_archive INTERFACE "-Wl,--exclude-libs,libopenblas.a" ${archive})
   endif()
 endif()
+
+# Any other is not linked: the first decomposition loads it, by the name that a linker would have noted.
+set(CAPSTAN_OPENBLAS_LOADED OFF)
+if(CAPSTAN_LAPACK AND CMAKE_READELF AND NOT (BUILD_SHARED_LIBS AND TARGET capstan_openblas_archive))
+  execute_process(COMMAND "${CMAKE_READELF}" -d "${CAPSTAN_OPENBLAS_LIBRARY}" OUTPUT_VARIABLE dynamic ERROR_QUIET)
+  if(dynamic MATCHES "\\(SONAME\\)[^\n]*\\[([^]\n]+)\\]")
+    set(CAPSTAN_OPENBLAS_LOADED ON)
+    set(CAPSTAN_OPENBLAS_NAME "${CMAKE_MATCH_1}")
+  endif()
+endif()
 capstan_report(LAPACK "${lapack_version}" "systems of equations, decompositions" libopenblas-pthread-dev)
 
 find_package(ZLIB QUIET)

@@ -1,12 +1,19 @@
-# capstan_shared: the library that BUILD_SHARED_LIBS=ON would make, of the static one's objects. Its size is measured, and
-# that programs find in it what they call.
+# capstan_shared: the library that BUILD_SHARED_LIBS=ON would make, of the static one's objects but for what loads
+# OpenBLAS. Its size is measured, and that programs find in it what they call.
 function(capstan_add_shared)
   if(TARGET capstan_shared OR BUILD_SHARED_LIBS OR CAPSTAN_CUDA OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     return()
   endif()
-  add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
+  if(TARGET capstan_openblas_archive)
+    add_library(capstan_shared SHARED
+      $<FILTER:$<TARGET_OBJECTS:capstan>,EXCLUDE,lapack_loaded|shared_library>
+      ${PROJECT_SOURCE_DIR}/lib/cpu/lapack_linked.cpp)
+    target_include_directories(capstan_shared PRIVATE ${PROJECT_SOURCE_DIR})
+  else()
+    add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
+  endif()
   set_target_properties(capstan_shared PROPERTIES
-    OUTPUT_NAME capstan LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared")
+    OUTPUT_NAME capstan CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared")
   target_link_options(capstan_shared PRIVATE -Wl,-Bsymbolic-functions)
   target_link_libraries(capstan_shared PRIVATE
     -s $<TARGET_NAME_IF_EXISTS:capstan_openblas_archive>

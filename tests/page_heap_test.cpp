@@ -10,7 +10,6 @@
 #include <fstream>
 #include <map>
 #include <random>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -210,6 +209,8 @@ TEST_CASE("tensors of some size lie on huge pages, if the system has them, once 
   CHECK_THAT(flags, Catch::Matchers::ContainsSubstring(" hg"));
 }
 
+namespace {
+
 /// Tensors of 400 KB, which share huge pages.
 std::vector<Tensor> some_tensors(std::int64_t count) {
   std::vector<Tensor> tensors;
@@ -224,6 +225,8 @@ std::vector<const float*> ends_of(const std::vector<Tensor>& tensors) {
 std::int64_t resident_of(const std::vector<const float*>& places) {
   return std::count_if(places.begin(), places.end(), [](const float* at) { return page_at(at) == Page::resident; });
 }
+
+}  // namespace
 
 TEST_CASE("a cache that is released is no longer in memory", "[memory]") {
   memory::release_cache();

@@ -4,8 +4,6 @@
 // LAPACK reads memory by columns. Operands are copied transposed (symmetric ones need not be): next to the n^3
 // operations that follow, it costs little, and signs and rounding are then those of NumPy and PyTorch, which do the same.
 // Its workspace is allocated before the loops over matrices, in which nothing may throw.
-#include <cblas.h>
-
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -16,82 +14,91 @@
 #include "lib/cpu/backend.hpp"
 #include "lib/cpu/iterate.hpp"
 
-// Fortran takes everything by address, and the lengths of texts as further arguments by value. `p` is s or d.
-#define CAPSTAN_LAPACK_DECLARATIONS(T, p)                                                                          \
-  void p##gesv_(const int* n, const int* nrhs, T* a, const int* lda, int* ipiv, T* b, const int* ldb, int* info);  \
-  void p##getrf_(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);                          \
-  void p##trtrs_(const char* uplo, const char* trans, const char* diag, const int* n, const int* nrhs, const T* a, \
-                 const int* lda, T* b, const int* ldb, int* info, std::size_t, std::size_t, std::size_t);          \
-  void p##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, std::size_t);                    \
-  void p##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work, const int* lwork, int* info);  \
-  void p##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, T* work,            \
-                 const int* lwork, int* info);                                                                     \
-  void p##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, const int* ldu,   \
-                 T* vt, const int* ldvt, T* work, const int* lwork, int* iwork, int* info, std::size_t);           \
-  void p##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w, T* work,            \
-                 const int* lwork, int* iwork, const int* liwork, int* info, std::size_t, std::size_t);            \
-  void p##gelsd_(const int* m, const int* n, const int* nrhs, T* a, const int* lda, T* b, const int* ldb, T* s,    \
-                 const T* rcond, int* rank, T* work, const int* lwork, int* iwork, int* info);
-extern "C" {
-CAPSTAN_LAPACK_DECLARATIONS(float, s)
-CAPSTAN_LAPACK_DECLARATIONS(double, d)
-}
-#undef CAPSTAN_LAPACK_DECLARATIONS
-
 namespace capstan::on_cpu::lapack {
+
+#define CAPSTAN_LAPACK_NAMES(X) X(gesv) X(getrf) X(trtrs) X(potrf) X(geqrf) X(orgqr) X(gesdd) X(syevd) X(gelsd)
+
+/// What Fortran calls sgesv or dgesv, and so on. It takes everything by address, and the lengths of texts as further
+/// arguments by value.
+template <class T>
+struct Routines {
+  void (*gesv)(const int* n, const int* nrhs, T* a, const int* lda, int* ipiv, T* b, const int* ldb, int* info);
+  void (*getrf)(const int* m, const int* n, T* a, const int* lda, int* ipiv, int* info);
+  void (*trtrs)(const char* uplo, const char* trans, const char* diag, const int* n, const int* nrhs, const T* a,
+                const int* lda, T* b, const int* ldb, int* info, std::size_t, std::size_t, std::size_t);
+  void (*potrf)(const char* uplo, const int* n, T* a, const int* lda, int* info, std::size_t);
+  void (*geqrf)(const int* m, const int* n, T* a, const int* lda, T* tau, T* work, const int* lwork, int* info);
+  void (*orgqr)(const int* m, const int* n, const int* k, T* a, const int* lda, const T* tau, T* work, const int* lwork,
+                int* info);
+  void (*gesdd)(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s, T* u, const int* ldu, T* vt,
+                const int* ldvt, T* work, const int* lwork, int* iwork, int* info, std::size_t);
+  void (*syevd)(const char* jobz, const char* uplo, const int* n, T* a, const int* lda, T* w, T* work, const int* lwork,
+                int* iwork, const int* liwork, int* info, std::size_t, std::size_t);
+  void (*gelsd)(const int* m, const int* n, const int* nrhs, T* a, const int* lda, T* b, const int* ldb, T* s,
+                const T* rcond, int* rank, T* work, const int* lwork, int* iwork, int* info);
+};
+
+/// Those of OpenBLAS, which from then on computes each matrix with one thread: batches are cut here, by threads of one
+/// budget. The first call loads it where it is not linked, and throws MissingLibraryError if it is not there.
+template <class T>
+const Routines<T>& routines();
 
 // Matrices are packed: the leading dimension is the number of rows. All return LAPACK's info. Those with a workspace
 // write the length that they ask for to work[0] (and iwork[0]) if `lwork` is -1.
-#define CAPSTAN_LAPACK_ROUTINES(T, p)                                                                           \
-  inline int gesv(int n, int k, T* a, int* pivots, T* b) {                                                      \
-    int info = 0;                                                                                               \
-    p##gesv_(&n, &k, a, &n, pivots, b, &n, &info);                                                              \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int getrf(int n, T* a, int* pivots) {                                                                  \
-    int info = 0;                                                                                               \
-    p##getrf_(&n, &n, a, &n, pivots, &info);                                                                    \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int trtrs(char uplo, char diagonal, int n, int k, const T* a, T* b) {                                  \
-    int info = 0;                                                                                               \
-    p##trtrs_(&uplo, "N", &diagonal, &n, &k, a, &n, b, &n, &info, 1, 1, 1);                                     \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int potrf(int n, T* a) {                                                                               \
-    int info = 0;                                                                                               \
-    p##potrf_("L", &n, a, &n, &info, 1);                                                                        \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                                            \
-    int info = 0;                                                                                               \
-    p##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                                                         \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int orgqr(int m, int n, int k, T* a, const T* tau, T* work, int lwork) {                               \
-    int info = 0;                                                                                               \
-    p##orgqr_(&m, &n, &k, a, &m, tau, work, &lwork, &info);                                                     \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int ldvt, T* work, int lwork, int* iwork) { \
-    int info = 0;                                                                                               \
-    p##gesdd_(&job, &m, &n, a, &m, s, u, &m, vt, &ldvt, work, &lwork, iwork, &info, 1);                         \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int syevd(char job, int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {                   \
-    int info = 0;                                                                                               \
-    p##syevd_(&job, "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);                              \
-    return info;                                                                                                \
-  }                                                                                                             \
-  inline int gelsd(int m, int n, int k, T* a, T* b, int ldb, T* s, T rcond, int* rank, T* work, int lwork,      \
-                   int* iwork) {                                                                                \
-    int info = 0;                                                                                               \
-    p##gelsd_(&m, &n, &k, a, &m, b, &ldb, s, &rcond, rank, work, &lwork, iwork, &info);                         \
-    return info;                                                                                                \
-  }
-CAPSTAN_LAPACK_ROUTINES(float, s)
-CAPSTAN_LAPACK_ROUTINES(double, d)
-#undef CAPSTAN_LAPACK_ROUTINES
+template <class T>
+int gesv(int n, int k, T* a, int* pivots, T* b) {
+  int info = 0;
+  routines<T>().gesv(&n, &k, a, &n, pivots, b, &n, &info);
+  return info;
+}
+template <class T>
+int getrf(int n, T* a, int* pivots) {
+  int info = 0;
+  routines<T>().getrf(&n, &n, a, &n, pivots, &info);
+  return info;
+}
+template <class T>
+int trtrs(char uplo, char diagonal, int n, int k, const T* a, T* b) {
+  int info = 0;
+  routines<T>().trtrs(&uplo, "N", &diagonal, &n, &k, a, &n, b, &n, &info, 1, 1, 1);
+  return info;
+}
+template <class T>
+int potrf(int n, T* a) {
+  int info = 0;
+  routines<T>().potrf("L", &n, a, &n, &info, 1);
+  return info;
+}
+template <class T>
+int geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {
+  int info = 0;
+  routines<T>().geqrf(&m, &n, a, &m, tau, work, &lwork, &info);
+  return info;
+}
+template <class T>
+int orgqr(int m, int n, int k, T* a, const T* tau, T* work, int lwork) {
+  int info = 0;
+  routines<T>().orgqr(&m, &n, &k, a, &m, tau, work, &lwork, &info);
+  return info;
+}
+template <class T>
+int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int ldvt, T* work, int lwork, int* iwork) {
+  int info = 0;
+  routines<T>().gesdd(&job, &m, &n, a, &m, s, u, &m, vt, &ldvt, work, &lwork, iwork, &info, 1);
+  return info;
+}
+template <class T>
+int syevd(char job, int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {
+  int info = 0;
+  routines<T>().syevd(&job, "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);
+  return info;
+}
+template <class T>
+int gelsd(int m, int n, int k, T* a, T* b, int ldb, T* s, T rcond, int* rank, T* work, int lwork, int* iwork) {
+  int info = 0;
+  routines<T>().gelsd(&m, &n, &k, a, &m, b, &ldb, s, &rcond, rank, work, &lwork, iwork, &info);
+  return info;
+}
 
 /// A size as LAPACK takes it. A negative one is a workspace whose length LAPACK computed beyond its integers.
 inline int to_int(std::int64_t size) {
@@ -180,8 +187,7 @@ struct Batch {
   std::int64_t count, parts;
 
   Batch(std::int64_t matrices, double flops) : count(matrices), parts(1) {
-    static const bool held = (openblas_set_num_threads(1), true);  // batches are cut here, by threads of one budget
-    (void)held;
+    routines<float>();  // here it may throw; within loops it may not
     constexpr double kFlopsWorthAThread = 1 << 17;
     const double worth = static_cast<double>(matrices) * flops / kFlopsWorthAThread;
     if (worth < static_cast<double>(threads())) parts = static_cast<std::int64_t>(worth);

@@ -1,0 +1,22 @@
+#include "lib/base/shared_library.hpp"
+
+#include <dlfcn.h>
+
+#include "lib/base/text.hpp"
+
+namespace capstan::base {
+
+SharedLibrary::SharedLibrary(const char* path, const char* name, const char* whose, const char* remedy, Where where)
+    : name_(name), handle_(dlopen(name, RTLD_LAZY | RTLD_NOLOAD)), was_there_(handle_ != nullptr) {
+  if (handle_ == nullptr) handle_ = dlopen(path, RTLD_LAZY);
+  if (handle_ == nullptr) handle_ = dlopen(name, RTLD_LAZY);
+  if (handle_ == nullptr) fail<MissingLibraryError>(where, whose, ": ", dlerror(), "; ", remedy, ".");
+}
+
+void* SharedLibrary::find(const char* name, Where where) const {
+  void* const address = dlsym(handle_, name);
+  if (address == nullptr) fail<MissingLibraryError>(where, name_, " has no ", name, ".");
+  return address;
+}
+
+}  // namespace capstan::base

@@ -1,0 +1,45 @@
+// LAPACK's routines, of an OpenBLAS that the first of them loads. It takes longer to start than a small program runs, for
+// its tables and threads, and most programs never ask it for anything.
+//
+// CAPSTAN_OPENBLAS_PATH is where it was when this was compiled, CAPSTAN_OPENBLAS_NAME what a linker would have noted.
+#include "lib/base/shared_library.hpp"
+#include "lib/cpu/lapack.hpp"
+
+namespace capstan::on_cpu::lapack {
+namespace {
+
+const base::SharedLibrary& openblas() {
+  static const base::SharedLibrary library = [] {
+    const base::SharedLibrary loaded(CAPSTAN_OPENBLAS_PATH, CAPSTAN_OPENBLAS_NAME, "LAPACK",
+                                     "install libopenblas0-pthread", core::calling_place());
+    loaded.function<void (*)(int)>("openblas_set_num_threads", core::calling_place())(1);
+    // Its threads wait for work for a tenth of a second, on the processors that our loops want.
+    if (!loaded.was_there()) loaded.function<int (*)()>("blas_thread_shutdown_", core::calling_place())();
+    return loaded;
+  }();
+  return library;
+}
+
+template <class T>
+Routines<T> loaded() {
+  const base::SharedLibrary& library = openblas();
+  Routines<T> found;
+#define CAPSTAN_FIND(name) \
+  found.name =             \
+      library.function<decltype(found.name)>(sizeof(T) == 4 ? "s" #name "_" : "d" #name "_", core::calling_place());
+  CAPSTAN_LAPACK_NAMES(CAPSTAN_FIND)
+#undef CAPSTAN_FIND
+  return found;
+}
+
+}  // namespace
+
+template <class T>
+const Routines<T>& routines() {
+  static const Routines<T> found = loaded<T>();
+  return found;
+}
+template const Routines<float>& routines();
+template const Routines<double>& routines();
+
+}  // namespace capstan::on_cpu::lapack
