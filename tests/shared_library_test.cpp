@@ -39,6 +39,8 @@ std::string path_of(const std::string& beginning) {
 TEST_CASE("a shared library is found by its name or in its place, and so are its functions", "[host]") {
   const SharedLibrary by_name("/no/such/place", "libm.so.6", "numbers", "do so", kHere);
   CHECK(by_name.was_there());
+  CHECK(by_name.has("cbrt"));
+  CHECK_FALSE(by_name.has("no_such_name"));
   CHECK(by_name.function<double (*)(double)>("cbrt", kHere)(27) == 3);
 
   const std::string place = path_of("libm.so.6");

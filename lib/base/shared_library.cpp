@@ -13,6 +13,8 @@ SharedLibrary::SharedLibrary(const char* path, const char* name, const char* who
   if (handle_ == nullptr) fail<MissingLibraryError>(where, whose, ": ", dlerror(), "; ", remedy, ".");
 }
 
+bool SharedLibrary::has(const char* name) const noexcept { return dlsym(handle_, name) != nullptr; }
+
 void* SharedLibrary::find(const char* name, Where where) const {
   void* const address = dlsym(handle_, name);
   if (address == nullptr) fail<MissingLibraryError>(where, name_, " has no ", name, ".");

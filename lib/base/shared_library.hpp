@@ -12,6 +12,7 @@ class SharedLibrary {
   SharedLibrary(const char* path, const char* name, const char* whose, const char* remedy, Where where);
 
   bool was_there() const noexcept { return was_there_; }
+  bool has(const char* name) const noexcept;
 
   /// A function of a C name. MissingLibraryError if the library has none.
   template <class Pointer>

@@ -187,7 +187,7 @@ struct Batch {
   std::int64_t count, parts;
 
   Batch(std::int64_t matrices, double flops) : count(matrices), parts(1) {
-    routines<float>();  // here it may throw; within loops it may not
+    routines<float>(), routines<double>();  // here they may throw; within loops they may not
     constexpr double kFlopsWorthAThread = 1 << 17;
     const double worth = static_cast<double>(matrices) * flops / kFlopsWorthAThread;
     if (worth < static_cast<double>(threads())) parts = static_cast<std::int64_t>(worth);

@@ -13,8 +13,9 @@ const base::SharedLibrary& openblas() {
     const base::SharedLibrary loaded(CAPSTAN_OPENBLAS_PATH, CAPSTAN_OPENBLAS_NAME, "LAPACK",
                                      "install libopenblas0-pthread", core::calling_place());
     loaded.function<void (*)(int)>("openblas_set_num_threads", core::calling_place())(1);
-    // Its threads wait for work for a tenth of a second, on the processors that our loops want.
-    if (!loaded.was_there()) loaded.function<int (*)()>("blas_thread_shutdown_", core::calling_place())();
+    // Threads that it has made wait for work for a tenth of a second, on the processors that our loops want.
+    if (!loaded.was_there() && loaded.has("blas_thread_shutdown_"))
+      loaded.function<int (*)()>("blas_thread_shutdown_", core::calling_place())();
     return loaded;
   }();
   return library;
