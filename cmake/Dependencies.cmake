@@ -82,13 +82,15 @@ if(CAPSTAN_LAPACK AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND 
   endif()
 endif()
 
-# Any other is not linked: the first decomposition loads it, by the name that a linker would have noted.
+# A static library does not link it where it is shared: the first decomposition loads it, by the name that a linker would
+# have noted, or from its folder.
 set(CAPSTAN_OPENBLAS_LOADED OFF)
-if(CAPSTAN_LAPACK AND CMAKE_READELF AND NOT (BUILD_SHARED_LIBS AND TARGET capstan_openblas_archive))
+if(CAPSTAN_LAPACK AND CMAKE_READELF AND NOT BUILD_SHARED_LIBS)
   execute_process(COMMAND "${CMAKE_READELF}" -d "${CAPSTAN_OPENBLAS_LIBRARY}" OUTPUT_VARIABLE dynamic ERROR_QUIET)
   if(dynamic MATCHES "\\(SONAME\\)[^\n]*\\[([^]\n]+)\\]")
     set(CAPSTAN_OPENBLAS_LOADED ON)
     set(CAPSTAN_OPENBLAS_NAME "${CMAKE_MATCH_1}")
+    get_filename_component(CAPSTAN_OPENBLAS_FOLDER "${CAPSTAN_OPENBLAS_LIBRARY}" DIRECTORY)
   endif()
 endif()
 capstan_report(LAPACK "${lapack_version}" "systems of equations, decompositions" libopenblas-pthread-dev)

@@ -4,18 +4,20 @@ function(capstan_add_shared)
   if(TARGET capstan_shared OR BUILD_SHARED_LIBS OR CAPSTAN_CUDA OR NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     return()
   endif()
-  if(TARGET capstan_openblas_archive)
-    add_library(capstan_shared SHARED
-      $<FILTER:$<TARGET_OBJECTS:capstan>,EXCLUDE,lapack_loaded|shared_library>
-      ${PROJECT_SOURCE_DIR}/lib/cpu/lapack_linked.cpp)
+  set(openblas "")
+  add_library(capstan_shared SHARED
+    $<FILTER:$<TARGET_OBJECTS:capstan>,EXCLUDE,/\(base/shared_library|cpu/lapack_loaded\)\\.cpp>)
+  if(CAPSTAN_OPENBLAS_LOADED)
+    target_sources(capstan_shared PRIVATE ${PROJECT_SOURCE_DIR}/lib/cpu/lapack_linked.cpp)
     target_include_directories(capstan_shared PRIVATE ${PROJECT_SOURCE_DIR})
-  else()
-    add_library(capstan_shared SHARED $<TARGET_OBJECTS:capstan>)
+    set(openblas capstan_openblas)
+  endif()
+  if(TARGET capstan_openblas_archive)
+    set(openblas capstan_openblas_archive)
   endif()
   set_target_properties(capstan_shared PROPERTIES
     OUTPUT_NAME capstan CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shared")
   target_link_options(capstan_shared PRIVATE -Wl,-Bsymbolic-functions)
   target_link_libraries(capstan_shared PRIVATE
-    -s $<TARGET_NAME_IF_EXISTS:capstan_openblas_archive>
-    -Wl,--as-needed capstan::capstan)
+    -s ${openblas} -Wl,--as-needed capstan::capstan)
 endfunction()

@@ -71,7 +71,7 @@ class BackendError : public Error {
  public:
   using Error::Error;
 };
-/// This build does without the library (libpng, minizip, LAPACK, ...) that the call needs.
+/// The library that the call needs (libpng, minizip, LAPACK, ...) is not in this build, or not on this system.
 class MissingLibraryError : public BackendError {
  public:
   using BackendError::BackendError;

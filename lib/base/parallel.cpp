@@ -20,7 +20,7 @@
 #include "lib/base/signals.hpp"
 #include "lib/base/text.hpp"
 
-// Of an OpenBLAS that the program links, if that has threads of its own.
+// Of an OpenBLAS that is linked, if it has threads of its own.
 extern "C" {
 [[gnu::weak]] int openblas_get_num_threads();
 [[gnu::weak]] int blas_thread_shutdown_();
@@ -296,8 +296,8 @@ PoolHolder& holder() noexcept {
 }
 
 /// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that our
-/// loops want. Those of a program that links it end here, if the process has no others that could be using them. It makes
-/// new ones when it needs any, for products of the user's own.
+/// loops want. Where the program or this library links it they end here, if the process has no others that could be using
+/// them. It makes new ones when it needs any: for products of the user's own, or before the first LAPACK routine.
 void end_idle_threads() noexcept {
   struct stat tasks;
   if (blas_thread_shutdown_ == nullptr || openblas_get_num_threads == nullptr) return;

@@ -6,11 +6,14 @@
 
 namespace capstan::base {
 
-SharedLibrary::SharedLibrary(const char* path, const char* name, const char* whose, const char* remedy, Where where)
+SharedLibrary::SharedLibrary(const std::string& folder, const char* name, const char* whose, const char* remedy,
+                             Where where)
     : name_(name), handle_(dlopen(name, RTLD_LAZY | RTLD_NOLOAD)), was_there_(handle_ != nullptr) {
-  if (handle_ == nullptr) handle_ = dlopen(path, RTLD_LAZY);
   if (handle_ == nullptr) handle_ = dlopen(name, RTLD_LAZY);
-  if (handle_ == nullptr) fail<MissingLibraryError>(where, whose, ": ", dlerror(), "; ", remedy, ".");
+  if (handle_ != nullptr) return;
+  const std::string reason = dlerror();
+  handle_ = dlopen((folder + '/' + name).c_str(), RTLD_LAZY);
+  if (handle_ == nullptr) fail<MissingLibraryError>(where, whose, ": ", reason, "; ", remedy, ".");
 }
 
 bool SharedLibrary::has(const char* name) const noexcept { return dlsym(handle_, name) != nullptr; }

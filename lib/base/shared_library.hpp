@@ -1,5 +1,7 @@
 #pragma once
 // Shared libraries that are loaded while a program runs.
+#include <string>
+
 #include <capstan/error.hpp>
 
 namespace capstan::base {
@@ -7,9 +9,9 @@ namespace capstan::base {
 /// A library of the system, which stays until the process ends.
 class SharedLibrary {
  public:
-  /// The one of that name that the process has, or else that in `path`, or else what the system finds by the name, as it
-  /// does for linked ones. MissingLibraryError, which says whose it is and what to do, if there is none.
-  SharedLibrary(const char* path, const char* name, const char* whose, const char* remedy, Where where);
+  /// What the process has by that name, or what the system finds by it, as it does for linked ones; or else the one in
+  /// `folder`. MissingLibraryError if there is none: `whose` it is, why it is not there, and a remedy.
+  SharedLibrary(const std::string& folder, const char* name, const char* whose, const char* remedy, Where where);
 
   bool was_there() const noexcept { return was_there_; }
   bool has(const char* name) const noexcept;

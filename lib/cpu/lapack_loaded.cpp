@@ -1,8 +1,9 @@
 // LAPACK's routines, of an OpenBLAS that the first of them loads. It takes longer to start than a small program runs, for
 // its tables and threads, and most programs never ask it for anything.
 //
-// CAPSTAN_OPENBLAS_PATH is where it was when this was compiled, CAPSTAN_OPENBLAS_NAME what a linker would have noted.
+// CAPSTAN_OPENBLAS_NAME is what a linker would have noted, CAPSTAN_OPENBLAS_FOLDER where it was then.
 #include "lib/base/shared_library.hpp"
+#include "lib/base/signals.hpp"
 #include "lib/cpu/lapack.hpp"
 
 namespace capstan::on_cpu::lapack {
@@ -10,7 +11,8 @@ namespace {
 
 const base::SharedLibrary& openblas() {
   static const base::SharedLibrary library = [] {
-    const base::SharedLibrary loaded(CAPSTAN_OPENBLAS_PATH, CAPSTAN_OPENBLAS_NAME, "LAPACK",
+    const base::NoSignals for_its_threads;
+    const base::SharedLibrary loaded(CAPSTAN_OPENBLAS_FOLDER, CAPSTAN_OPENBLAS_NAME, "LAPACK",
                                      "install libopenblas0-pthread", core::calling_place());
     loaded.function<void (*)(int)>("openblas_set_num_threads", core::calling_place())(1);
     // Threads that it has made wait for work for a tenth of a second, on the processors that our loops want.

@@ -12,7 +12,7 @@
 // Cost      of the order of n^3 a matrix. The matrices of a batch share the threads; one matrix runs on one thread, so
 //           results do not depend on the number of threads
 // Throws    ShapeError    fewer than two axes, or not square where that is asked for     DTypeError, DeviceError
-//           MissingLibraryError  a build without LAPACK
+//           MissingLibraryError  a build without LAPACK, or a system without OpenBLAS, which the first call loads
 // Defined in autograd/solve.cpp and autograd/decompose.cpp.
 #include <capstan/tensor.hpp>
 
