@@ -1,15 +1,11 @@
-// Libraries that are loaded while a program runs, OpenBLAS among them.
+// Libraries that are loaded while a program runs.
 #include "lib/base/shared_library.hpp"
 
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "tests/support.hpp"
 
@@ -30,10 +26,6 @@ std::string path_of(const std::string& beginning) {
       return line.substr(line.find('/'));
   }
   return "";
-}
-
-std::ptrdiff_t threads_now() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), std::filesystem::directory_iterator());
 }
 
 }  // namespace
@@ -65,24 +57,4 @@ TEST_CASE("a shared library or a function that is missing is an error that says 
   const SharedLibrary m("/no/such/folder", "libm.so.6", "numbers", "do so", kHere);
   const auto nameless = message_of<MissingLibraryError>([&] { m.function<void (*)()>("no_such_name", kHere); });
   CHECK(nameless.find("libm.so.6 has no no_such_name. (shared_library_test.cpp:") == 0);
-}
-
-// Run by itself (unit_start): other cases may have loaded it before.
-TEST_CASE("OpenBLAS is loaded by the first decomposition, and brings no threads", "[.][host]") {
-  const Tensor x = random_in(-1, 1, {40, 40}), y = random_in(-1, 1, {40, 3});
-  CHECK(number(sum(matmul(x, x))) != 0);
-  CHECK(path_of("libopenblas") == "");
-  CHECK(path_of("libgfortran") == "");
-  const auto before = threads_now();
-  Tensor z[4];
-  {
-    std::vector<std::thread> threads;
-    for (Tensor& of_thread : z) threads.emplace_back([&] { of_thread = solve(x, y); });
-    for (std::thread& thread : threads) thread.join();
-  }
-  for (const Tensor& of_thread : z) CHECK(close(matmul(x, of_thread), y, 1e-9));
-  CHECK(path_of("libopenblas") != "");
-  for (int i = 0; i < 50 && threads_now() > before; ++i)  // the system takes a moment to forget those that were joined
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  CHECK(threads_now() == before);
 }
