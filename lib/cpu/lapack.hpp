@@ -43,6 +43,35 @@ struct Routines {
 template <class T>
 const Routines<T>& routines();
 
+inline constexpr int kOpenMp = 2;  // what openblas_get_parallel() says of itself
+
+/// OpenMP's threads, of which each thread of the program says for itself how many it wants; null unless OpenBLAS uses
+/// them.
+struct OpenMp {
+  int (*threads)();
+  void (*set_threads)(int count);
+};
+OpenMp openmp();
+
+/// Until it ends, this thread computes by itself whatever it asks of OpenBLAS.
+class Alone {
+ public:
+  Alone() : openmp_(openmp()) {
+    if (openmp_.threads == nullptr) return;
+    before_ = openmp_.threads();
+    openmp_.set_threads(1);
+  }
+  ~Alone() {
+    if (openmp_.threads != nullptr) openmp_.set_threads(before_);
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  const OpenMp openmp_;
+  int before_ = 0;
+};
+
 // Matrices are packed: the leading dimension is the number of rows. All return LAPACK's info. Those with a workspace
 // write the length that they ask for to work[0] (and iwork[0]) if `lwork` is -1.
 template <class T>
@@ -187,7 +216,7 @@ struct Batch {
   std::int64_t count, parts;
 
   Batch(std::int64_t matrices, double flops) : count(matrices), parts(1) {
-    routines<float>(), routines<double>();  // here they may throw; within loops they may not
+    routines<float>(), routines<double>(), openmp();  // here they may throw; within loops they may not
     constexpr double kFlopsWorthAThread = 1 << 17;
     const double worth = static_cast<double>(matrices) * flops / kFlopsWorthAThread;
     if (worth < static_cast<double>(threads())) parts = static_cast<std::int64_t>(worth);
@@ -200,6 +229,7 @@ struct Batch {
   template <class Run>
   void each(Run run) const {
     base::parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      const Alone alone;
       for (std::int64_t part = begin; part < end; ++part)
         for (std::int64_t i = count * part / parts; i < count * (part + 1) / parts; ++i) run(i, part);
     });

@@ -8,6 +8,9 @@
 extern "C" {
 CAPSTAN_LAPACK_NAMES(CAPSTAN_DECLARED)
 void openblas_set_num_threads(int count);
+int openblas_get_parallel();
+[[gnu::weak]] int omp_get_max_threads();
+[[gnu::weak]] void omp_set_num_threads(int count);
 }
 #undef CAPSTAN_DECLARED
 
@@ -35,5 +38,10 @@ const Routines<T>& routines() {
 }
 template const Routines<float>& routines();
 template const Routines<double>& routines();
+
+OpenMp openmp() {
+  static const bool used = openblas_get_parallel() == kOpenMp;
+  return used ? OpenMp{omp_get_max_threads, omp_set_num_threads} : OpenMp{};
+}
 
 }  // namespace capstan::on_cpu::lapack

@@ -45,4 +45,15 @@ const Routines<T>& routines() {
 template const Routines<float>& routines();
 template const Routines<double>& routines();
 
+OpenMp openmp() {
+  static const OpenMp found = [] {
+    const base::SharedLibrary& library = openblas();
+    const Where where = core::calling_place();
+    if (library.function<int (*)()>("openblas_get_parallel", where)() != kOpenMp) return OpenMp{};
+    return OpenMp{library.function<int (*)()>("omp_get_max_threads", where),
+                  library.function<void (*)(int)>("omp_set_num_threads", where)};
+  }();
+  return found;
+}
+
 }  // namespace capstan::on_cpu::lapack
