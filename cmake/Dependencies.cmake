@@ -82,8 +82,8 @@ if(CAPSTAN_LAPACK AND CAPSTAN_OPENBLAS_ARCHIVE AND CAPSTAN_GFORTRAN_LIBRARY AND 
   endif()
 endif()
 
-# A static library does not link it where it is shared: the first decomposition loads it, by the name that a linker would
-# have noted, or from its folder.
+# A static library does not link it where it is shared: the first decomposition loads it, by the name that a linker
+# would have noted, or from its folder.
 set(CAPSTAN_OPENBLAS_LOADED OFF)
 if(CAPSTAN_LAPACK AND CMAKE_READELF AND NOT BUILD_SHARED_LIBS)
   execute_process(COMMAND "${CMAKE_READELF}" -d "${CAPSTAN_OPENBLAS_LIBRARY}" OUTPUT_VARIABLE dynamic ERROR_QUIET)

@@ -295,9 +295,9 @@ PoolHolder& holder() noexcept {
   return *instance;
 }
 
-/// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that our
-/// loops want. Where the program or this library links it they end here, if the process has no others that could be using
-/// them. It makes new ones when it needs any: for products of the user's own, or before the first LAPACK routine.
+/// OpenBLAS makes its threads as it is loaded, and for a tenth of a second they look for work on the processors that
+/// our loops want. Where the program or this library links it they end here, if the process has no others that could be
+/// using them. It makes new ones when it needs any: for products of the user's own, or before the first LAPACK routine.
 void end_idle_threads() noexcept {
   struct stat tasks;
   if (blas_thread_shutdown_ == nullptr || openblas_get_num_threads == nullptr) return;

@@ -2,8 +2,8 @@
 // LAPACK: its routines under one name for float and double, and batches of matrices as it takes them.
 //
 // LAPACK reads memory by columns. Operands are copied transposed (symmetric ones need not be): next to the n^3
-// operations that follow, it costs little, and signs and rounding are then those of NumPy and PyTorch, which do the same.
-// Its workspace is allocated before the loops over matrices, in which nothing may throw.
+// operations that follow, it costs little, and signs and rounding are then those of NumPy and PyTorch, which do the
+// same. Its workspace is allocated before the loops over matrices, in which nothing may throw.
 #include <cmath>
 #include <cstddef>
 #include <limits>

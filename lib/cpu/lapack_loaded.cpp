@@ -1,5 +1,5 @@
-// LAPACK's routines, of an OpenBLAS that the first of them loads. It takes longer to start than a small program runs, for
-// its tables and threads, and most programs never ask it for anything.
+// LAPACK's routines, of an OpenBLAS that the first of them loads. It takes longer to start than a small program runs,
+// for its tables and threads, and most programs never ask it for anything.
 //
 // CAPSTAN_OPENBLAS_NAME is what a linker would have noted, CAPSTAN_OPENBLAS_FOLDER where it was then.
 #include "lib/base/shared_library.hpp"
