@@ -3,9 +3,10 @@
 function(capstan_precompile target header)
   target_precompile_headers(${target} PRIVATE ${header})
   if(CAPSTAN_CCACHE AND "${CMAKE_CXX_COMPILER_LAUNCHER}" STREQUAL "${CAPSTAN_CCACHE}")
-    # What ccache asks for: it looks at the header's own bytes instead of what it defines.
+    # What ccache asks for: it looks at the header's own bytes instead of what it defines. At comments, too: by the bytes
+    # of a file with `#pragma once` g++ knows whether the precompiled header has it already.
     set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
-      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${CAPSTAN_CCACHE}")
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;CCACHE_COMMENTS=1;${CAPSTAN_CCACHE}")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
   endif()
 endfunction()
