@@ -1,7 +1,6 @@
 // That OpenBLAS is loaded by the first decomposition alone, from whatever thread, and brings no threads of its own. A
 // program by itself: any other case may have loaded it.
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <mutex>
+#include <type_traits>
 
 #include "lib/base/text.hpp"
 #include "lib/core/allocator.hpp"
@@ -38,25 +40,38 @@ struct Routines {
                 const T* rcond, int* rank, T* work, const int* lwork, int* iwork, int* info);
 };
 
-/// Those of OpenBLAS, which from then on computes each matrix with one thread: batches are cut here, by threads of one
-/// budget. The first call loads it where it is not linked, and throws MissingLibraryError if it is not there.
-template <class T>
-const Routines<T>& routines();
-
-inline constexpr int kOpenMp = 2;  // what openblas_get_parallel() says of itself
+inline constexpr int kSequential = 0, kOpenMp = 2;  // what openblas_get_parallel() says of itself
 
 /// OpenMP's threads, of which each thread of the program says for itself how many it wants; null unless OpenBLAS uses
 /// them.
 struct OpenMp {
-  int (*threads)();
-  void (*set_threads)(int count);
+  int (*threads)() = nullptr;
+  void (*set_threads)(int count) = nullptr;
 };
-OpenMp openmp();
+
+struct Library {
+  Routines<float> of_float;
+  Routines<double> of_double;
+  OpenMp openmp;
+  bool one_at_a_time = false;  // an OpenBLAS without threads has memory that calls share
+};
+
+/// OpenBLAS, which from then on computes each matrix with one thread: batches are cut here, by threads of one budget.
+/// The first call loads it where it is not linked, and throws MissingLibraryError if it is not there.
+const Library& library();
+
+template <class T>
+const Routines<T>& routines() {
+  if constexpr (std::is_same_v<T, float>) return library().of_float;
+  else return library().of_double;
+}
 
 /// Until it ends, this thread computes by itself whatever it asks of OpenBLAS.
 class Alone {
  public:
-  Alone() : openmp_(openmp()) {
+  Alone() : openmp_(library().openmp) {
+    static std::mutex all;
+    if (library().one_at_a_time) turn_ = std::unique_lock(all);
     if (openmp_.threads == nullptr) return;
     before_ = openmp_.threads();
     openmp_.set_threads(1);
@@ -68,7 +83,8 @@ class Alone {
   Alone& operator=(const Alone&) = delete;
 
  private:
-  const OpenMp openmp_;
+  const OpenMp& openmp_;
+  std::unique_lock<std::mutex> turn_;
   int before_ = 0;
 };
 
@@ -216,7 +232,7 @@ struct Batch {
   std::int64_t count, parts;
 
   Batch(std::int64_t matrices, double flops) : count(matrices), parts(1) {
-    routines<float>(), routines<double>(), openmp();  // here they may throw; within loops they may not
+    library();  // here it may throw; within loops it may not
     constexpr double kFlopsWorthAThread = 1 << 17;
     const double worth = static_cast<double>(matrices) * flops / kFlopsWorthAThread;
     if (worth < static_cast<double>(threads())) parts = static_cast<std::int64_t>(worth);

@@ -15,33 +15,21 @@ int openblas_get_parallel();
 #undef CAPSTAN_DECLARED
 
 namespace capstan::on_cpu::lapack {
-namespace {
 
-template <class T>
-Routines<T> linked() {
-  openblas_set_num_threads(1);
-  Routines<T> found;
-#define CAPSTAN_FIND(name)                                                                        \
-  if constexpr (sizeof(T) == 4) found.name = reinterpret_cast<decltype(found.name)>(&s##name##_); \
-  else found.name = reinterpret_cast<decltype(found.name)>(&d##name##_);
-  CAPSTAN_LAPACK_NAMES(CAPSTAN_FIND)
+const Library& library() {
+  static const Library linked = [] {
+    Library all;
+#define CAPSTAN_FIND(name)                                                        \
+  all.of_float.name = reinterpret_cast<decltype(all.of_float.name)>(&s##name##_); \
+  all.of_double.name = reinterpret_cast<decltype(all.of_double.name)>(&d##name##_);
+    CAPSTAN_LAPACK_NAMES(CAPSTAN_FIND)
 #undef CAPSTAN_FIND
-  return found;
-}
-
-}  // namespace
-
-template <class T>
-const Routines<T>& routines() {
-  static const Routines<T> found = linked<T>();
-  return found;
-}
-template const Routines<float>& routines();
-template const Routines<double>& routines();
-
-OpenMp openmp() {
-  static const bool used = openblas_get_parallel() == kOpenMp;
-  return used ? OpenMp{omp_get_max_threads, omp_set_num_threads} : OpenMp{};
+    all.one_at_a_time = openblas_get_parallel() == kSequential;
+    if (openblas_get_parallel() == kOpenMp) all.openmp = {omp_get_max_threads, omp_set_num_threads};
+    else openblas_set_num_threads(1);
+    return all;
+  }();
+  return linked;
 }
 
 }  // namespace capstan::on_cpu::lapack

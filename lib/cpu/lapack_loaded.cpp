@@ -7,53 +7,33 @@
 #include "lib/cpu/lapack.hpp"
 
 namespace capstan::on_cpu::lapack {
-namespace {
 
-const base::SharedLibrary& openblas() {
-  static const base::SharedLibrary library = [] {
-    const base::NoSignals for_its_threads;
-    const base::SharedLibrary loaded(CAPSTAN_OPENBLAS_FOLDER, CAPSTAN_OPENBLAS_NAME, "LAPACK",
-                                     "install libopenblas0-pthread", core::calling_place());
-    loaded.function<void (*)(int)>("openblas_set_num_threads", core::calling_place())(1);
-    // Threads that it has made wait for work for a tenth of a second, on the processors that our loops want.
-    if (!loaded.was_there() && loaded.has("blas_thread_shutdown_"))
-      loaded.function<int (*)()>("blas_thread_shutdown_", core::calling_place())();
-    return loaded;
-  }();
-  return library;
-}
-
-template <class T>
-Routines<T> loaded() {
-  const base::SharedLibrary& library = openblas();
-  Routines<T> found;
-#define CAPSTAN_FIND(name) \
-  found.name =             \
-      library.function<decltype(found.name)>(sizeof(T) == 4 ? "s" #name "_" : "d" #name "_", core::calling_place());
-  CAPSTAN_LAPACK_NAMES(CAPSTAN_FIND)
-#undef CAPSTAN_FIND
-  return found;
-}
-
-}  // namespace
-
-template <class T>
-const Routines<T>& routines() {
-  static const Routines<T> found = loaded<T>();
-  return found;
-}
-template const Routines<float>& routines();
-template const Routines<double>& routines();
-
-OpenMp openmp() {
-  static const OpenMp found = [] {
-    const base::SharedLibrary& library = openblas();
+const Library& library() {
+  static const Library loaded = [] {
     const Where where = core::calling_place();
-    if (library.function<int (*)()>("openblas_get_parallel", where)() != kOpenMp) return OpenMp{};
-    return OpenMp{library.function<int (*)()>("omp_get_max_threads", where),
-                  library.function<void (*)(int)>("omp_set_num_threads", where)};
+    const base::NoSignals for_its_threads;
+    const base::SharedLibrary openblas(CAPSTAN_OPENBLAS_FOLDER, CAPSTAN_OPENBLAS_NAME, "LAPACK",
+                                       "install libopenblas0-pthread", where);
+    Library all;
+#define CAPSTAN_FIND(name)                                                                  \
+  all.of_float.name = openblas.function<decltype(all.of_float.name)>("s" #name "_", where); \
+  all.of_double.name = openblas.function<decltype(all.of_double.name)>("d" #name "_", where);
+    CAPSTAN_LAPACK_NAMES(CAPSTAN_FIND)
+#undef CAPSTAN_FIND
+    const int parallel = openblas.function<int (*)()>("openblas_get_parallel", where)();
+    all.one_at_a_time = parallel == kSequential;
+    if (parallel == kOpenMp) {
+      all.openmp = {openblas.function<int (*)()>("omp_get_max_threads", where),
+                    openblas.function<void (*)(int)>("omp_set_num_threads", where)};
+      return all;
+    }
+    openblas.function<void (*)(int)>("openblas_set_num_threads", where)(1);
+    // Threads that it has made wait for work for a tenth of a second, on the processors that our loops want.
+    if (!openblas.was_there() && openblas.has("blas_thread_shutdown_"))
+      openblas.function<int (*)()>("blas_thread_shutdown_", where)();
+    return all;
   }();
-  return found;
+  return loaded;
 }
 
 }  // namespace capstan::on_cpu::lapack
