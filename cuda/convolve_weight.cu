@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_slice(const ConvolveWeights<I>& plan, const
     loads.b[i] = load_patch(plan, x, own.terms[slice][term_of_load<Shape>(i)], own.columns[line_of_load<Shape>(i)]);
 }
 template <class Shape>
-__device__ __forceinline__ void store_slice(const TileLoads<Shape>& loads, TileMemory<Shape>& memory, int slice) {
+__device__ __forceinline__ void store_lines(const TileLoads<Shape>& loads, TileMemory<Shape>& memory, int slice) {
   for (int i = 0; i < Shape::kLoadsA; ++i) memory.a[slice][term_of_load<Shape>(i)][line_of_load<Shape>(i)] = loads.a[i];
   for (int i = 0; i < Shape::kLoadsB; ++i) memory.b[slice][term_of_load<Shape>(i)][line_of_load<Shape>(i)] = loads.b[i];
 }
@@ -76,7 +76,7 @@ __device__ __forceinline__ void add_terms(const ConvolveWeights<I>& plan, const 
   fill_terms<Shape>(plan, first, last, own.terms[0]);
   __syncthreads();
   load_slice(plan, x, grad, channels, own, 0, loads);
-  store_slice(loads, memory, 0);
+  store_lines(loads, memory, 0);
   fill_terms<Shape>(plan, static_cast<I>(first + Shape::kK), last, own.terms[1]);
   __syncthreads();
   int now = 0;
@@ -85,7 +85,7 @@ __device__ __forceinline__ void add_terms(const ConvolveWeights<I>& plan, const 
     if (more) load_slice(plan, x, grad, channels, own, 1 - now, loads);
     multiply_slice(memory, now, sums);
     if (more) {
-      store_slice(loads, memory, 1 - now);
+      store_lines(loads, memory, 1 - now);
       fill_terms<Shape>(plan, static_cast<I>(first + 2 * Shape::kK), last, own.terms[now]);
     }
     __syncthreads();

@@ -21,7 +21,7 @@ struct Determinants {
   T *det, *sign, *logabs;
 };
 
-struct Times {
+struct Multiply {
   __device__ double operator()(double a, double b) const { return a * b; }
 };
 
@@ -40,7 +40,7 @@ __global__ void determinant_kernel(Determinants<T> task) {
       sum += kernels::log(kernels::abs(pivot));
       turns += (task.pivots[i * task.n + j] != j + 1) != (pivot < 0) ? 1 : 0;
     }
-    product = warp_reduce(product, Times{});
+    product = warp_reduce(product, Multiply{});
     sum = warp_reduce(sum, Add{});
     exponent = warp_reduce(exponent, Add{});
     double direction = warp_reduce(turns, Add{}) % 2 != 0 ? -1 : 1;

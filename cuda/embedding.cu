@@ -5,7 +5,7 @@
 namespace capstan::on_cuda {
 namespace {
 
-constexpr int kAtOnce = 4;  // rows that are under way together
+constexpr int kRowsAtOnce = 4;  // rows that are under way together
 
 template <class T>
 struct Bags {
@@ -24,17 +24,17 @@ struct BagSums {
   std::int64_t members = 0;
 
   __device__ void add(const Bags<T>& bags, std::int64_t begin, std::int64_t end, std::int64_t column) {
-    Pack<T, N> rows[kAtOnce];
-    double weights[kAtOnce];
-    bool counts[kAtOnce];
-    for (int k = 0; k < kAtOnce; ++k) {
+    Pack<T, N> rows[kRowsAtOnce];
+    double weights[kRowsAtOnce];
+    bool counts[kRowsAtOnce];
+    for (int k = 0; k < kRowsAtOnce; ++k) {
       const std::int64_t i = begin + k < end ? begin + k : begin, index = bags.indices[i];
       const bool there = index >= 0 && index < bags.rows;  // any other has been reported
       counts[k] = begin + k < end && there && index != bags.padding;
       weights[k] = bags.weights != nullptr ? static_cast<double>(widen(bags.weights[i])) : 1;
       rows[k] = *reinterpret_cast<const Pack<T, N>*>(bags.table + (there ? index : 0) * bags.width + column);
     }
-    for (int k = 0; k < kAtOnce; ++k) {
+    for (int k = 0; k < kRowsAtOnce; ++k) {
       if (!counts[k]) continue;
       ++members;
       for (int n = 0; n < N; ++n) sums[n] += weights[k] * static_cast<double>(widen(rows[k].values[n]));
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) bag_kernel(Bags<T> bags) {
   for (std::int64_t item = first_index(); item < bags.count * parts; item += index_step()) {
     const std::int64_t bag = item / parts, column = item % parts * N, end = bags.bounds[bag + 1];
     BagSums<T, N> bag_sums;
-    for (std::int64_t i = bags.bounds[bag]; i < end; i += kAtOnce) bag_sums.add(bags, i, end, column);
+    for (std::int64_t i = bags.bounds[bag]; i < end; i += kRowsAtOnce) bag_sums.add(bags, i, end, column);
     const double divisor = bags.mean && bag_sums.members > 0 ? static_cast<double>(bag_sums.members) : 1;
     Pack<T, N> result;
     for (int n = 0; n < N; ++n) result.values[n] = static_cast<T>(bag_sums.sums[n] / divisor);

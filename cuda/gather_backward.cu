@@ -9,7 +9,7 @@
 namespace capstan::on_cuda {
 namespace {
 
-constexpr int kColumns = 4;  // of a thread
+constexpr int kColumnsAtOnce = 4;  // of a thread
 
 /// The rows that `count` sources are added to.
 struct Targets {
@@ -24,29 +24,29 @@ struct Targets {
 };
 
 template <class T>
-using Sums = Compute<T>[kColumns];
+using Sums = Compute<T>[kColumnsAtOnce];
 
 /// Every `step`-th column from `first` on; zeros beyond the last.
 template <class T>
 __device__ void load_columns(const T* row, std::int64_t first, int step, std::int64_t width, Sums<T>& values) {
-  for (int k = 0; k < kColumns; ++k) {
+  for (int k = 0; k < kColumnsAtOnce; ++k) {
     const std::int64_t column = first + k * step;
     values[k] = column < width ? widen(row[column]) : Compute<T>(0);
   }
 }
 template <class T>
 __device__ void store_columns(const Sums<T>& values, std::int64_t first, int step, std::int64_t width, T* row) {
-  for (int k = 0; k < kColumns; ++k)
+  for (int k = 0; k < kColumnsAtOnce; ++k)
     if (first + k * step < width) row[first + k * step] = narrow<T>(values[k]);
 }
 template <class C>
-__device__ void add_columns(C (&sums)[kColumns], const C (&values)[kColumns]) {
-  for (int k = 0; k < kColumns; ++k) sums[k] = static_cast<C>(sums[k] + values[k]);
+__device__ void add_columns(C (&sums)[kColumnsAtOnce], const C (&values)[kColumnsAtOnce]) {
+  for (int k = 0; k < kColumnsAtOnce; ++k) sums[k] = static_cast<C>(sums[k] + values[k]);
 }
 
 // --- few sources: the first one of each row looks for the others ---
 
-constexpr std::int64_t kFew = 2048;
+constexpr std::int64_t kFewSources = 2048;
 constexpr int kFewThreads = 128;
 
 template <class T>
@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(kFewThreads) add_few_kernel(Targets targets, c
   int earlier = row == targets.height ? 1 : 0;
   for (std::int64_t i = thread; i < own; i += kFewThreads) earlier |= targets.row(i) == row ? 1 : 0;
   if (__syncthreads_or(earlier) != 0) return;  // the whole block
-  for (std::int64_t part = blockIdx.y; part * kFewThreads * kColumns < width; part += gridDim.y) {
-    const std::int64_t first = part * kFewThreads * kColumns + thread;
+  for (std::int64_t part = blockIdx.y; part * kFewThreads * kColumnsAtOnce < width; part += gridDim.y) {
+    const std::int64_t first = part * kFewThreads * kColumnsAtOnce + thread;
     Sums<T> sums, values;
     load_columns(out + row * width, first, kFewThreads, width, sums);
     for (std::int64_t begin = own; begin < targets.count; begin += kFewThreads) {
@@ -81,8 +81,8 @@ __global__ void __launch_bounds__(kFewThreads) add_few_kernel(Targets targets, c
 
 // --- many sources: sorted by row, they are added up window by window ---
 
-constexpr int kWindow = 32, kAtOnce = 4;          // sources
-constexpr std::int64_t kPart = kWarp * kColumns;  // columns of a warp
+constexpr int kWindow = 32, kSourcesAtOnce = 4;         // sources
+constexpr std::int64_t kPart = kWarp * kColumnsAtOnce;  // columns of a warp
 
 /// Rows in ascending order, and the source of each.
 struct Sorted {
@@ -126,13 +126,13 @@ __global__ void __launch_bounds__(kThreads)
     const WarpPart part(sorted, item);
     bool began = !sorted.goes_on(part.begin - 1);
     Sums<T> sums = {};
-    for (std::int64_t at = part.begin; at < part.end; at += kAtOnce) {
-      Compute<T> values[kAtOnce][kColumns];
-      for (int k = 0; k < kAtOnce; ++k) {
+    for (std::int64_t at = part.begin; at < part.end; at += kSourcesAtOnce) {
+      Compute<T> values[kSourcesAtOnce][kColumnsAtOnce];
+      for (int k = 0; k < kSourcesAtOnce; ++k) {
         const std::int64_t i = at + k < part.end ? at + k : part.end - 1;
         load_columns(grad + sorted.order[i] * width, part.first, kWarp, width, values[k]);
       }
-      for (int k = 0; k < kAtOnce && at + k < part.end; ++k) {
+      for (int k = 0; k < kSourcesAtOnce && at + k < part.end; ++k) {
         add_columns(sums, values[k]);
         if (sorted.goes_on(at + k)) continue;
         if (began) add_to_row(sums, sorted, sorted.rows[at + k], part.first, out);
@@ -194,7 +194,7 @@ void add_many(const Targets& targets, const TensorImpl& grad, TensorImpl& out) {
 template <class T>
 void add_few(const Targets& targets, const TensorImpl& grad, TensorImpl& out) {
   constexpr std::int64_t kMostParts = 65535;
-  std::int64_t parts = (targets.width + kFewThreads * kColumns - 1) / (kFewThreads * kColumns);
+  std::int64_t parts = (targets.width + kFewThreads * kColumnsAtOnce - 1) / (kFewThreads * kColumnsAtOnce);
   if (parts > kMostParts) parts = kMostParts;
   const dim3 blocks(static_cast<unsigned>(targets.count), static_cast<unsigned>(parts));
   launch(add_few_kernel<T>, blocks, dim3(kFewThreads), targets, grad.as<const T>(), out.as<T>());
@@ -206,7 +206,7 @@ void gather_backward(const TensorImpl& grad, const TensorImpl& indices, TensorIm
   if (out.numel() == 0 || grad.numel() == 0) return;
   const Targets targets{position_list(indices), indices.numel(), out.shape[0], out.numel() / out.shape[0]};
   const auto add = [&]<class T>(core::Type<T>) {
-    if (targets.count <= kFew) add_few<T>(targets, grad, out);
+    if (targets.count <= kFewSources) add_few<T>(targets, grad, out);
     else add_many<T>(targets, grad, out);
   };
   if (is_floating(out.dtype)) core::visit_real(out.dtype, add);

@@ -12,7 +12,7 @@ namespace capstan::on_cuda {
 namespace {
 
 constexpr std::int64_t kNone = INT64_MAX;
-constexpr int kAtOnce = 4;  // elements of a thread that are under way together
+constexpr int kElementsAtOnce = 4;  // elements of a thread that are under way together
 
 // --- checking ---
 
@@ -67,13 +67,13 @@ __global__ void __launch_bounds__(kThreads)
     take_kernel(PositionList at, const Word* __restrict__ from, Word* __restrict__ to, Places<I, 2> places,
                 std::int64_t count, PositionRule rule, Report report) {
   const std::int64_t step = index_step();
-  for (std::int64_t i = first_index(); i < count; i += kAtOnce * step) {
-    Word words[kAtOnce] = {};
+  for (std::int64_t i = first_index(); i < count; i += kElementsAtOnce * step) {
+    Word words[kElementsAtOnce] = {};
     CAPSTAN_UNROLL
-    for (int k = 0; k < kAtOnce; ++k)
+    for (int k = 0; k < kElementsAtOnce; ++k)
       if (i + k * step < count) words[k] = word_at(at, from, places, i + k * step, rule, report);
     CAPSTAN_UNROLL
-    for (int k = 0; k < kAtOnce; ++k)
+    for (int k = 0; k < kElementsAtOnce; ++k)
       if (i + k * step < count) to[i + k * step] = words[k];
   }
 }
@@ -82,7 +82,7 @@ template <class Word>
 void start_take(const TensorImpl& x, const TensorImpl& positions, const Walk<2>& walk, const PositionRule& rule,
                 const Report& report, TensorImpl& out) {
   with_places(walk, [&]<class I>(const Places<I, 2>& places) {
-    launch(take_kernel<Word, I>, shape_for(walk.count, kAtOnce), position_list(positions), x.as<const Word>(),
+    launch(take_kernel<Word, I>, shape_for(walk.count, kElementsAtOnce), position_list(positions), x.as<const Word>(),
            out.as<Word>(), places, walk.count, rule, report);
   });
 }
@@ -145,7 +145,7 @@ BadIndex check_indices(const TensorImpl& indices, std::int64_t low, std::int64_t
     word = lowest.impl()->as<unsigned long long>();
   }
   with_places(walk, [&]<class I>(const Places<I, 1>& places) {
-    launch(check_kernel<I>, shape_for(walk.count, kAtOnce), at, places, walk.count, low, high, word, report);
+    launch(check_kernel<I>, shape_for(walk.count, kElementsAtOnce), at, places, walk.count, low, high, word, report);
     if (word != nullptr) launch(send_lowest_kernel<I>, LaunchShape{1, 1}, at, places, word, report);
   });
   return finish_report(report);

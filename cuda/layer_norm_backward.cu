@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(kNormThreads<kGroup>) row_gradients_kernel(Row
 }
 
 /// A warp for each row, whose sums are known. `ruled`: the rule is wanted.
-__global__ void long_rows_kernel(PartSums sums, std::int64_t count, NormNumbers mean, NormNumbers inverse,
-                                 NormNumbers shift, bool ruled, RuleNumbers rule) {
+__global__ void long_row_gradients_kernel(PartSums sums, std::int64_t count, NormNumbers mean, NormNumbers inverse,
+                                          NormNumbers shift, bool ruled, RuleNumbers rule) {
   for (std::int64_t row = first_index() / kWarp; row < sums.units; row += index_step() / kWarp) {
     double totals[3];
     total_of_parts(sums, row, totals);
@@ -209,8 +209,8 @@ void gradients_of_long_rows(const Wanted& w) {
   const NormUnits units{1, w.rows, w.count};
   const NormSums found = product_sums(w.grad, w.x, w.weight, w.mean, 1, units);
   const Tensor rule = rule_for(w.x.dtype, w.rows), shift = w.shifts();
-  launch(long_rows_kernel, norm_warps(w.rows), found.sums, w.count, NormNumbers(w.mean), NormNumbers(&w.inverse),
-         NormNumbers(shift.impl()), w.dx != nullptr, RuleNumbers(*rule.impl(), w.rows));
+  launch(long_row_gradients_kernel, norm_warps(w.rows), found.sums, w.count, NormNumbers(w.mean),
+         NormNumbers(&w.inverse), NormNumbers(shift.impl()), w.dx != nullptr, RuleNumbers(*rule.impl(), w.rows));
   if (w.dx != nullptr) apply_rule(*rule.impl(), units, &w.grad, w.x, w.weight, nullptr, *w.dx);
   if (w.columns()) w.finish_columns(shift);
 }

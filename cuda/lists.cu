@@ -87,7 +87,7 @@ __global__ void powers_kernel(const T* x, std::int64_t count, std::int64_t packs
 }
 
 template <class Combine>
-__global__ void total_kernel(const double* parts, std::int64_t count, Combine combine, double* total) {
+__global__ void combine_parts_kernel(const double* parts, std::int64_t count, Combine combine, double* total) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum = combine(sum, parts[i]);
   sum = block_reduce<static_cast<int>(kThreads)>(sum, combine);
@@ -109,7 +109,7 @@ void add_terms(const TensorImpl& x, Term term, Combine combine, double* total) {
     parts = room.impl()->as<double>();
   }
   launch(powers_kernel<T, Term, Combine>, shape, x.as<T>(), count, packs, term, combine, parts, total);
-  if (blocks > 1) launch(total_kernel<Combine>, LaunchShape{1, kThreads}, parts, blocks, combine, total);
+  if (blocks > 1) launch(combine_parts_kernel<Combine>, LaunchShape{1, kThreads}, parts, blocks, combine, total);
 }
 
 }  // namespace

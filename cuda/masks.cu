@@ -67,7 +67,7 @@ __device__ T sum_before(T value, T& total) {
   return before;
 }
 
-__global__ void __launch_bounds__(kThreads) count_kernel(Mask mask, std::int64_t blocks, std::int64_t* counts) {
+__global__ void __launch_bounds__(kThreads) count_true_kernel(Mask mask, std::int64_t blocks, std::int64_t* counts) {
   for (std::int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
     const std::int64_t begin = block * kMaskBlock + std::int64_t{kShare} * threadIdx.x;
     const int count = block_reduce<static_cast<int>(kThreads)>(__popc(mask.share(begin)), Add{});
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads)
 
 /// What is chosen: elements, of which those that are not are 0, or their numbers, -1.
 template <class Word>
-struct Elements {
+struct MaskedElements {
   using Value = Word;
   const Word* x;
   __device__ Word operator()(std::int64_t i) const { return x[i]; }
@@ -180,7 +180,7 @@ std::int64_t count_true(const TensorImpl& mask, TensorImpl& before) {
   const Mask all = mask_of(mask, before);
   const Tensor total = workspace(1, DType::int64);
   std::int64_t* const counts = before.as<std::int64_t>();
-  launch(count_kernel, block_each(all.blocks()), all, all.blocks(), counts);
+  launch(count_true_kernel, block_each(all.blocks()), all, all.blocks(), counts);
   launch(running_counts_kernel, LaunchShape{1, kThreads}, counts, all.blocks(), total.impl()->as<std::int64_t>());
   return read_back(total.impl()->as<const std::int64_t>());
 }
@@ -195,7 +195,7 @@ void compress(const TensorImpl& x, const TensorImpl& mask, const TensorImpl& bef
   const std::int64_t row = x.numel() / mask.numel();
   if (row == 1) {
     visit_unsigned(size_of(x.dtype), [&]<class Word>(core::Type<Word>) {
-      pack(mask_of(mask, before), Elements<Word>{x.as<const Word>()}, out.as<Word>());
+      pack(mask_of(mask, before), MaskedElements<Word>{x.as<const Word>()}, out.as<Word>());
     });
     return;
   }
@@ -209,7 +209,7 @@ void expand(const TensorImpl& values, const TensorImpl& mask, const TensorImpl& 
   const std::int64_t row = out.numel() / mask.numel();
   if (row == 1) {
     visit_unsigned(size_of(out.dtype), [&]<class Word>(core::Type<Word>) {
-      unpack(mask_of(mask, before), Elements<Word>{values.as<const Word>()}, out.as<Word>());
+      unpack(mask_of(mask, before), MaskedElements<Word>{values.as<const Word>()}, out.as<Word>());
     });
     return;
   }

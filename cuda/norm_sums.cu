@@ -4,11 +4,11 @@
 namespace capstan::on_cuda {
 namespace {
 
-constexpr std::int64_t kFew = 1024;  // elements of a part, of which a warp takes care
+constexpr std::int64_t kFewElements = 1024;  // elements of a part, of which a warp takes care
 
 /// x - base and its square.
 template <class T>
-struct Distances {
+struct Deviations {
   using Element = T;
   static constexpr int kKinds = 2;
   const T* x;
@@ -119,7 +119,7 @@ template <class Terms>
 NormSums sum_up(const Terms& terms, const NormUnits& u, bool packs) {
   constexpr int kWide = kPack<typename Terms::Element>;
   const NormCut single(u, 1);
-  const bool few = !single.columns && single.share <= kFew, wide = packs && !few && !single.columns;
+  const bool few = !single.columns && single.share <= kFewElements, wide = packs && !few && !single.columns;
   const NormCut cut = wide ? NormCut(u, kWide) : single;
   const Tensor memory = workspace(cut.parts * Terms::kKinds * u.units * cut.width, DType::float64);
   auto* const sums = memory.impl()->as<double>();
@@ -142,7 +142,7 @@ NormSums sum_up(const Terms& terms, const NormUnits& u, bool packs) {
 NormSums distance_sums(const TensorImpl& x, const NormUnits& units, bool centered) {
   return core::visit_real(x.dtype, [&]<class T>(core::Type<T>) {
     const bool packs = units.inner % kPack<T> == 0 && aligned16(x.data);
-    return sum_up(Distances<T>{x.as<T>(), units.inner, centered}, units, packs);
+    return sum_up(Deviations<T>{x.as<T>(), units.inner, centered}, units, packs);
   });
 }
 

@@ -38,7 +38,7 @@ __global__ void look_kernel(const Word* x, std::int64_t count, std::int64_t pack
   if (__any_sync(kAllLanes, bad ? 1 : 0) != 0 && threadIdx.x % kWarp == 0) atomicExch(flag, value);
 }
 
-__global__ void report_kernel(const unsigned* flag, Report report) {
+__global__ void report_numbers_kernel(const unsigned* flag, Report report) {
   if (threadIdx.x == 0 && *flag == kFound) send(report, 0, 0);
 }
 
@@ -69,7 +69,7 @@ void check_numbers(const TensorImpl& x, bool infinite, unsigned* flag) { look(x,
 void confirm_numbers(const TensorImpl& input, bool infinite, unsigned* flag) { look(input, infinite, kExcused, flag); }
 
 void report_numbers(const unsigned* flag, const Report& report) {
-  launch(report_kernel, LaunchShape{1, kWarp}, flag, report);
+  launch(report_numbers_kernel, LaunchShape{1, kWarp}, flag, report);
 }
 
 }  // namespace capstan::on_cuda

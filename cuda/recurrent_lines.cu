@@ -88,7 +88,7 @@ struct BiasGradients {
   }
 };
 
-constexpr int kColumns = kWarp, kSumThreads = 256;
+constexpr int kColumnsOfBlock = kWarp, kSumThreads = 256;
 
 /// A block for 32 columns and a chunk of lines. Chunks' sums are kept if there are several.
 template <class T>
@@ -96,9 +96,9 @@ __global__ void __launch_bounds__(kSumThreads)
     sum_columns_kernel(const T* sums, std::int64_t line, std::int64_t lines, std::int64_t lines_each,
                        std::int64_t width, double* partial, BiasGradients<T> to) {
   constexpr int kWarps = kSumThreads / kWarp;
-  __shared__ double of_warps[kWarps][kColumns];
+  __shared__ double of_warps[kWarps][kColumnsOfBlock];
   const int warp = static_cast<int>(threadIdx.x) / kWarp, lane = static_cast<int>(threadIdx.x) % kWarp;
-  const std::int64_t column = std::int64_t{blockIdx.x} * kColumns + lane;
+  const std::int64_t column = std::int64_t{blockIdx.x} * kColumnsOfBlock + lane;
   const std::int64_t begin = std::int64_t{blockIdx.y} * lines_each;
   const std::int64_t end = begin + lines_each < lines ? begin + lines_each : lines;
   double total = 0;

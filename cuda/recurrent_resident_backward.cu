@@ -5,7 +5,7 @@ namespace capstan::on_cuda {
 namespace {
 
 template <class T, int K>
-struct Shared {
+struct SharedBackward {
   PackedRow<T, K> sums[kResidentRows][4];        // by the blocks of the recurrent weights
   T products[kResidentEach * kResidentThreads];  // [rows, columns]: of each block of sums with its weights
   T dh[kResidentRows][K], dc[kResidentRows][K];  // of the state before, but for the products
@@ -24,7 +24,7 @@ __device__ inline int products_of_h(RecurrentKind kind) {
 
 /// What there is behind the last step.
 template <class T, int K>
-__device__ void load_last(const ResidentBackward<T>& s, std::int64_t first, Shared<T, K>& shared) {
+__device__ void load_last(const ResidentBackward<T>& s, std::int64_t first, SharedBackward<T, K>& shared) {
   constexpr int kWidth = kRowPacks<T, K> * kPack<T>;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (int i = thread; i < kResidentRows * 4 * kWidth; i += threads)
@@ -41,7 +41,7 @@ __device__ void load_last(const ResidentBackward<T>& s, std::int64_t first, Shar
 
 /// The whole gradient of a unit of the state that later steps began with.
 template <class T, int K>
-__device__ inline T gradient_of_h(const ResidentBackward<T>& s, int row, int unit, const Shared<T, K>& shared) {
+__device__ inline T gradient_of_h(const ResidentBackward<T>& s, int row, int unit, const SharedBackward<T, K>& shared) {
   T dh = shared.dh[row][unit];
   const T* products = shared.products + row * s.cut.columns + unit;
   const int count = products_of_h(s.kind);
@@ -52,7 +52,7 @@ __device__ inline T gradient_of_h(const ResidentBackward<T>& s, int row, int uni
 /// Back through the gates of one unit.
 template <class T, int K>
 __device__ inline void retreat(const ResidentBackward<T>& s, std::int64_t first, std::int64_t step, int row, int unit,
-                               Shared<T, K>& shared) {
+                               SharedBackward<T, K>& shared) {
   const std::int64_t t = s.lines.at(step), line = s.lines.line(t, first + row);
   const int blocks = gate_blocks(s.kind).line;
   const std::int64_t at = line * blocks * s.hidden + unit, state = line * s.hidden + unit;
@@ -79,7 +79,7 @@ __device__ inline void retreat(const ResidentBackward<T>& s, std::int64_t first,
 /// Of gru_before: back through the reset gate, behind the product of n's block.
 template <class T, int K>
 __device__ inline void retreat_resets(const ResidentBackward<T>& s, std::int64_t first, std::int64_t step, int row,
-                                      int unit, Shared<T, K>& shared) {
+                                      int unit, SharedBackward<T, K>& shared) {
   const std::int64_t line = s.lines.line(s.lines.at(step), first + row), at = (line * 4 + 1) * s.hidden + unit;
   const T grad = shared.products[row * s.cut.columns + 2 * s.hidden + unit];
   const T sum = retreat_reset(grad, s.gates[at], s.entering_h[line * s.hidden + unit], shared.dh[row][unit]);
@@ -90,7 +90,7 @@ __device__ inline void retreat_resets(const ResidentBackward<T>& s, std::int64_t
 /// Products of the blocks [begin, end) of the sums with their weights.
 template <class T, int K>
 __device__ inline void multiply(const ResidentBackward<T>& s, const ResidentPart& part, const T (&weights)[K],
-                                int running, int begin, int end, Shared<T, K>& shared) {
+                                int running, int begin, int end, SharedBackward<T, K>& shared) {
   if (part.block < begin || part.block >= end) return;
   CAPSTAN_UNROLL
   for (int i = 0; i < kResidentEach; ++i) {
@@ -102,7 +102,7 @@ __device__ inline void multiply(const ResidentBackward<T>& s, const ResidentPart
 
 /// The gradients of the first states.
 template <class T, int K>
-__device__ void store_first(const ResidentBackward<T>& s, std::int64_t first, const Shared<T, K>& shared) {
+__device__ void store_first(const ResidentBackward<T>& s, std::int64_t first, const SharedBackward<T, K>& shared) {
   for (int i = static_cast<int>(threadIdx.x); i < s.cut.rows() * s.hidden; i += static_cast<int>(blockDim.x)) {
     const int row = i / s.hidden, unit = i - row * s.hidden;
     if (first + row >= s.lines.batch) continue;
@@ -114,7 +114,7 @@ __device__ void store_first(const ResidentBackward<T>& s, std::int64_t first, co
 
 template <class T, int K>
 __global__ void __launch_bounds__(kResidentThreads) resident_backward_kernel(ResidentBackward<T> s) {
-  __shared__ Shared<T, K> shared;
+  __shared__ SharedBackward<T, K> shared;
   const ResidentPart part = part_of(s.cut, s.hidden);
   const std::int64_t first = std::int64_t{blockIdx.x} * s.cut.rows();
   T weights[K];  // a row of the column's block

@@ -5,7 +5,7 @@ namespace capstan::on_cuda {
 namespace {
 
 template <class T, int K>
-struct Shared {
+struct SharedForward {
   PackedRow<T, K> h[kResidentRows];
   PackedRow<T, K> other[kResidentRows];  // an lstm's c; gru_before's r * h
   T gates[kResidentRows][4][K];
@@ -13,7 +13,7 @@ struct Shared {
 
 /// The initial states of the block's rows; those of rows without steps are their last ones.
 template <class T, int K>
-__device__ void enter(const ResidentForward<T>& s, std::int64_t first, Shared<T, K>& shared) {
+__device__ void enter(const ResidentForward<T>& s, std::int64_t first, SharedForward<T, K>& shared) {
   constexpr int kWidth = kRowPacks<T, K> * kPack<T>;
   for (int i = static_cast<int>(threadIdx.x); i < s.cut.rows() * kWidth; i += static_cast<int>(blockDim.x)) {
     const int row = i / kWidth, unit = i - row * kWidth;
@@ -58,7 +58,7 @@ struct Biases {
 template <class T, int K>
 __device__ inline void sum_products(const ResidentForward<T>& s, const ResidentPart& part, const T (&weights)[K],
                                     const T (&inputs)[kResidentEach], const Biases<T>& bias, int running, bool second,
-                                    Shared<T, K>& shared) {
+                                    SharedForward<T, K>& shared) {
   if (s.kind == RecurrentKind::gru_before && (part.block == 2) != second) return;
   CAPSTAN_UNROLL
   for (int i = 0; i < kResidentEach; ++i) {
@@ -79,7 +79,7 @@ __device__ inline void sum_products(const ResidentForward<T>& s, const ResidentP
 /// Of gru_before: r, z and r * h.
 template <class T, int K>
 __device__ void reset_rows(const ResidentForward<T>& s, std::int64_t first, std::int64_t step, int running,
-                           Shared<T, K>& shared) {
+                           SharedForward<T, K>& shared) {
   for (int i = static_cast<int>(threadIdx.x); i < running * s.hidden; i += static_cast<int>(blockDim.x)) {
     const int row = i / s.hidden, unit = i - row * s.hidden;
     T gates[4] = {T(0), shared.gates[row][1][unit], shared.gates[row][2][unit], T(0)};
@@ -96,7 +96,7 @@ __device__ void reset_rows(const ResidentForward<T>& s, std::int64_t first, std:
 /// One unit's gates and state, to the next step and to the caller.
 template <class T, int K>
 __device__ inline void advance(const ResidentForward<T>& s, std::int64_t first, std::int64_t step, int row, int unit,
-                               Shared<T, K>& shared) {
+                               SharedForward<T, K>& shared) {
   const std::int64_t t = s.lines.at(step), place = s.lines.place(first + row), line = s.lines.line(t, first + row);
   const int blocks = gate_blocks(s.kind).line, kept = s.keeps ? blocks_with_state(s.kind) : 0;
   const bool lstm = s.kind == RecurrentKind::lstm;
@@ -123,7 +123,7 @@ __device__ inline void advance(const ResidentForward<T>& s, std::int64_t first, 
 
 template <class T, int K>
 __global__ void __launch_bounds__(kResidentThreads) resident_forward_kernel(ResidentForward<T> s) {
-  __shared__ Shared<T, K> shared;
+  __shared__ SharedForward<T, K> shared;
   const ResidentPart part = part_of(s.cut, s.hidden);
   const std::int64_t first = std::int64_t{blockIdx.x} * s.cut.rows();
   T weights[K];

@@ -56,7 +56,7 @@ struct Extreme {
 };
 
 template <class K>
-struct Best {
+struct BestKey {
   K key;
   std::int64_t place;
 };
@@ -65,7 +65,7 @@ struct Best {
 template <class T>
 struct PlaceOfExtreme {
   using Value = T;
-  using State = Best<Key<T>>;
+  using State = BestKey<Key<T>>;
   using Part = State;
   static constexpr int kRowPack = core::kIsReal<T> ? kPack<T> : 1, kColumnPack = 1;
 

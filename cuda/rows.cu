@@ -9,9 +9,9 @@ namespace {
 
 // Elements that a thread keeps of a row, by how many it loads at once.
 template <class T, int V>
-inline constexpr int kFew = V == 1 ? 4 : 8;
+inline constexpr int kFewKept = V == 1 ? 4 : 8;
 template <class T, int V>
-inline constexpr int kMany = V == 1 || sizeof(T) == 8 ? 16 : 32;
+inline constexpr int kManyKept = V == 1 || sizeof(T) == 8 ? 16 : 32;
 
 /// The thread's elements of a row, `beyond` where there are none.
 template <int V, int N, class T, class C>
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
 /// False if rows are too long.
 template <class T, int V>
 bool softmax_kept(bool log, const RowInput<T>& x, std::int64_t rows, std::int64_t columns, T* out) {
-  constexpr int kSome = kFew<T, V>, kMost = kMany<T, V>;
+  constexpr int kSome = kFewKept<T, V>, kMost = kManyKept<T, V>;
   const KeptRows kept(columns, kSome, kMost);
   if (kept.lanes == 0) return false;
   const auto kernel = kept.each == kSome ? &softmax_kernel<T, V, kSome> : &softmax_kernel<T, V, kMost>;
@@ -138,7 +138,7 @@ bool softmax_kept(bool log, const RowInput<T>& x, std::int64_t rows, std::int64_
 }
 template <class T, int V>
 bool softmax_backward_kept(bool log, const T* grad, const T* y, std::int64_t rows, std::int64_t columns, T* out) {
-  constexpr int kSome = kFew<T, V>, kMost = kMany<T, V>;
+  constexpr int kSome = kFewKept<T, V>, kMost = kManyKept<T, V>;
   const KeptRows kept(columns, kSome, kMost);
   if (kept.lanes == 0) return false;
   const auto kernel =

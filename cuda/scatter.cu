@@ -61,7 +61,7 @@ __global__ void claim_kernel(Sources<I> sources, Winners winners) {
   }
 }
 template <class I>
-__global__ void mark_kernel(Sources<I> sources, Winners winners, bool* last) {
+__global__ void mark_winners_kernel(Sources<I> sources, Winners winners, bool* last) {
   for (std::int64_t i = first_index(); i < sources.count; i += index_step()) {
     unsigned long long place = 0;
     last[i] = sources.find(i, place) && *winners.entry(place) == static_cast<unsigned long long>(i) + 1;
@@ -84,7 +84,7 @@ void mark_last(const TensorImpl& target, const TensorImpl& positions, const Posi
   with_places(walk, [&]<class I>(const Places<I, 2>& places) {
     const Sources<I> sources{position_list(positions), places, walk.count, rule};
     launch(claim_kernel<I>, shape_for(walk.count), sources, winners);
-    launch(mark_kernel<I>, shape_for(walk.count), sources, winners, last.as<bool>());
+    launch(mark_winners_kernel<I>, shape_for(walk.count), sources, winners, last.as<bool>());
   });
 }
 

@@ -23,11 +23,11 @@ struct Windows {
 };
 
 /// Where a window's tap lies on an axis, and whether that is inside.
-struct Tap {
+struct WindowTap {
   std::int64_t place;
   bool inside;
 
-  __device__ Tap(const WindowAxis& a, std::int64_t window, std::int64_t tap)
+  __device__ WindowTap(const WindowAxis& a, std::int64_t window, std::int64_t tap)
       : place(window * a.stride + tap * a.dilation - a.before), inside(place >= 0 && place < a.in) {}
 };
 
@@ -45,11 +45,11 @@ __global__ void __launch_bounds__(kThreads)
       const Word* const from = x + plane / channels * strides.batch + plane % channels * strides.channel;
       Word* to = out + plane * taps * count + i;
       for (std::int64_t a = 0; a < depth.kernel; ++a) {
-        const Tap z(depth, window.axis[0], a);
+        const WindowTap z(depth, window.axis[0], a);
         for (std::int64_t b = 0; b < rows.kernel; ++b) {
-          const Tap y(rows, window.axis[1], b);
+          const WindowTap y(rows, window.axis[1], b);
           for (std::int64_t c = 0; c < columns.kernel; ++c, to += count) {
-            const Tap w(columns, window.axis[2], c);
+            const WindowTap w(columns, window.axis[2], c);
             const bool inside = z.inside && y.inside && w.inside;
             *to = inside ? from[strides.at({{z.place, y.place, w.place}})] : Word(0);
           }
@@ -68,7 +68,7 @@ __device__ std::int64_t window_at(const WindowAxis& a, std::int64_t tap, std::in
 }
 
 /// Where columns x [batch, channels * kernel, windows] have what belongs to a plane.
-struct Columns {
+struct PatchColumns {
   const void* x;
   DType dtype;
   std::int64_t batch, row, window;  // strides
@@ -76,7 +76,7 @@ struct Columns {
   __device__ double at(std::int64_t offset) const { return read_real(x, dtype, offset); }
 };
 
-__device__ double folded_at(const Windows& windows, const Columns& x, std::int64_t plane, const PlaceOf& place) {
+__device__ double folded_at(const Windows& windows, const PatchColumns& x, std::int64_t plane, const PlaceOf& place) {
   const auto& [depth, rows, columns] = windows.axis;
   double sum = 0;
   for (std::int64_t a = 0; a < depth.kernel; ++a) {
@@ -97,8 +97,8 @@ __device__ double folded_at(const Windows& windows, const Columns& x, std::int64
 }
 
 /// A thread for each place of a plane.
-__global__ void __launch_bounds__(kThreads)
-    fold_kernel(Windows windows, PlaceSizes sizes, Columns x, std::int64_t channels, std::int64_t planes, void* out) {
+__global__ void __launch_bounds__(kThreads) fold_kernel(Windows windows, PlaceSizes sizes, PatchColumns x,
+                                                        std::int64_t channels, std::int64_t planes, void* out) {
   const auto& [depth, rows, columns] = windows.axis;
   const std::int64_t count = sizes.count(), taps = depth.kernel * rows.kernel * columns.kernel;
   for (std::int64_t i = first_index(); i < count; i += index_step()) {
@@ -128,7 +128,7 @@ void fold(const TensorImpl& x, const core::Window& window, TensorImpl& out) {
   const Windows windows(window);
   const std::int64_t channels = out.shape[1], planes = out.shape[0] * channels;
   const PlaneGrid grid(windows.in().count(), planes);
-  const Columns columns{x.data, x.dtype, x.strides[0], x.strides[1], x.strides[2]};
+  const PatchColumns columns{x.data, x.dtype, x.strides[0], x.strides[1], x.strides[2]};
   launch(fold_kernel, dim3(grid.places, grid.planes), dim3(kThreads), windows, windows.in(), columns, channels, planes,
          out.data);
 }
