@@ -301,6 +301,29 @@ TEST_CASE("comparisons with NaN are false, but for not_equal; -0 equals 0", "[el
   CHECK(same(1.0 >= Tensor{0.0, 1.0, 2.0}, {true, true, false}));
 }
 
+TEST_CASE("comparisons are those of a loop, of every type, at every length, and of one value against all",
+          "[elementwise]") {
+  const auto check = [](const Tensor& a, const Tensor& b) {
+    const std::vector<double> x = values(broadcast_to(a, (a + b).shape()));
+    const std::vector<double> y = values(broadcast_to(b, (a + b).shape()));
+    const std::vector<double> equals = values(a == b), less_than = values(a < b), at_least = values(a >= b);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (equals[i] != (x[i] == y[i]) || less_than[i] != (x[i] < y[i]) || at_least[i] != (x[i] >= y[i]))
+        FAIL_CHECK(x[i] << " and " << y[i] << " in place " << i);
+  };
+  for (const DType type : {DType::float16, DType::bfloat16, DType::float32, DType::float64, DType::int8, DType::int16,
+                           DType::int32, DType::int64, DType::uint8})
+    for (const std::int64_t count : {1, 7, 40, 511, 512, 513, 1100}) {
+      INFO(name(type) << ", " << count);
+      const Tensor a = cast(random_in(0, 9, {3, count}, DType::float64, 61), type);
+      const Tensor b = cast(random_in(0, 9, {3, count}, DType::float64, 62), type);
+      check(a, b);
+      check(a, narrow(b, 1, 0, 1));
+      check(narrow(a, 1, 0, 1), b);
+      check(narrow(a, 0, 1, 1), b);
+    }
+}
+
 TEST_CASE("the operators == and != compare element by element", "[elementwise]") {
   const Tensor a = {1, 2, 3}, b = {1, 5, 3};
   const Tensor equals = a == b, differs = a != b, with_number = a == 2, from_left = 3 != a;

@@ -259,6 +259,15 @@ TEST_CASE("casting floating numbers to integers truncates, saturates, and makes 
   // the largest float32 below 2^31, and 2^31 itself
   CHECK(cast(Tensor{2147483520.0f, 2147483648.0f, -2147483648.0f}, DType::int32).to_vector<std::int32_t>() ==
         std::vector<std::int32_t>{2147483520, INT32_MAX, INT32_MIN});
+  // one by one they are what they are side by side
+  for (const DType from : {DType::float16, DType::float32, DType::float64})
+    for (const DType to : {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8}) {
+      INFO(name(from) << " to " << name(to));
+      const Tensor many = tile(x.to(from), {4});
+      std::vector<Tensor> ones;
+      for (std::int64_t i = 0; i < many.numel(); ++i) ones.push_back(cast(narrow(many, 0, i, 1), to));
+      CHECK(same(cast(many, to), concat(ones)));
+    }
 }
 
 TEST_CASE("casting to bool asks whether a value is not zero", "[dtype]") {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <random>
 
 using namespace capstan;
 using namespace tests;
@@ -48,6 +49,52 @@ std::vector<double> folded(const Tensor& x, const bool (&reduced)[3], double sta
 const auto plus = [](double a, double b) { return a + b; };
 const auto larger = [](double a, double b) { return std::max(a, b); };
 const auto smaller = [](double a, double b) { return std::min(a, b); };
+
+/// Any value of the type; its limits and small ones, which meet again, are as likely as all others.
+template <class T>
+std::vector<T> any_integers(std::int64_t count) {
+  std::mt19937_64 random(5);
+  std::vector<T> list(static_cast<std::size_t>(count));
+  for (T& x : list) {
+    const std::uint64_t bits = random();
+    switch (bits % 4) {
+      case 0: x = bits & 4 ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min(); break;
+      case 1: x = static_cast<T>(bits >> 61); break;
+      default: x = static_cast<T>(bits >> 8); break;
+    }
+  }
+  return list;
+}
+
+/// Along each axis of [rows, columns].
+template <class T>
+void check_integers(std::int64_t rows, std::int64_t columns) {
+  const std::vector<T> list = any_integers<T>(rows * columns);
+  const Tensor x = from_vector(list, {rows, columns});
+  for (const int axis : {0, 1}) {
+    const std::int64_t kept = axis == 0 ? columns : rows, reduced = axis == 0 ? rows : columns;
+    std::vector<T> largest, smallest;
+    std::vector<std::int64_t> sums, first_largest, first_smallest;
+    for (std::int64_t i = 0; i < kept; ++i) {
+      std::vector<T> line;
+      for (std::int64_t j = 0; j < reduced; ++j)
+        line.push_back(list[static_cast<std::size_t>(axis == 0 ? j * columns + i : i * columns + j)]);
+      const auto most = std::max_element(line.begin(), line.end()), least = std::min_element(line.begin(), line.end());
+      largest.push_back(*most);
+      smallest.push_back(*least);
+      first_largest.push_back(most - line.begin());
+      first_smallest.push_back(least - line.begin());
+      sums.push_back(static_cast<std::int64_t>(std::accumulate(
+          line.begin(), line.end(), std::uint64_t{0},
+          [](std::uint64_t sum, T next) { return sum + static_cast<std::uint64_t>(next); })));  // wraps around
+    }
+    CHECK(sum(x, axis).template to_vector<std::int64_t>() == sums);
+    CHECK(max(x, axis).template to_vector<T>() == largest);
+    CHECK(min(x, axis).template to_vector<T>() == smallest);
+    CHECK(argmax(x, axis).template to_vector<std::int64_t>() == first_largest);
+    CHECK(argmin(x, axis).template to_vector<std::int64_t>() == first_smallest);
+  }
+}
 
 }  // namespace
 
@@ -144,6 +191,21 @@ TEST_CASE("sums of integers and bool are int64", "[reduce]") {
   CHECK(sum(from_vector(std::vector<std::int64_t>{big, -1})).item<std::int64_t>() == big - 1);  // not by way of double
   CHECK(max(from_vector(std::vector<std::int64_t>{big, big - 1})).item<std::int64_t>() == big);
   CHECK(max(full({3}, 255, {.dtype = DType::uint8})).dtype() == DType::uint8);
+}
+
+TEST_CASE("sums of integers, their extremes and places are those of a loop along both axes", "[reduce]") {
+  for (const std::int64_t rows : {1, 3, 4, 6, 66, 1030})
+    for (const std::int64_t columns : {1, 2, 7, 16, 33, 63, 130, 257, 4100}) {
+      if (rows * columns > 70'000) continue;
+      INFO(rows << " rows, " << columns << " columns");
+      check_integers<std::int8_t>(rows, columns);
+      check_integers<std::int16_t>(rows, columns);
+      check_integers<std::int32_t>(rows, columns);
+      check_integers<std::int64_t>(rows, columns);
+      check_integers<std::uint8_t>(rows, columns);
+    }
+  const Tensor flags = {{false, true, true}, {false, false, true}};
+  CHECK(same(sum(flags, 0), {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}}));
 }
 
 TEST_CASE("what is true is counted by words and blocks of them", "[reduce]") {

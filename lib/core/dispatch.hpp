@@ -95,11 +95,14 @@ constexpr To convert(From x) noexcept {
   } else if constexpr (__is_same(To, bool)) {
     return x != From(0);
   } else if constexpr (kIsReal<From> && !kIsReal<To>) {
+    // Where From cannot hold `high`, `above` is the next number.
     constexpr To low = std::numeric_limits<To>::min(), high = std::numeric_limits<To>::max();
-    if (x != x) return To(0);
-    if (static_cast<double>(x) <= static_cast<double>(low)) return low;
-    if (static_cast<double>(x) >= static_cast<double>(high)) return high;
-    return static_cast<To>(x);
+    constexpr From below = static_cast<From>(low), above = static_cast<From>(high);
+    const bool inside = (x > below) & (x < above);
+    if (sizeof(To) == 8 && inside) return static_cast<To>(x);
+    // without branches: loops of smaller integers vectorize
+    const To whole = static_cast<To>(inside ? x : From(0)), cut = x >= above ? high : whole;
+    return x <= below ? low : cut;
   } else {
     return static_cast<To>(x);
   }

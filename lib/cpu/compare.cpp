@@ -11,22 +11,54 @@
 namespace capstan::on_cpu {
 namespace {
 
+constexpr std::int64_t kBlock = 512;  // elements that are compared in one go
+
+/// An operand's elements, block by block, in the type that compares them: 16-bit floating ones are widened, one value
+/// against all is repeated. So one loop does for all.
+template <class T>
+class Blocks {
+ public:
+  using Number = std::conditional_t<core::kIsHalf<T>, float, T>;
+
+  Blocks(const std::byte* data, std::int64_t step, std::int64_t count)
+      : from_(reinterpret_cast<const T*>(data)), repeated_(step == 0) {
+    if (repeated_) std::fill_n(block_, std::min(count, kBlock), static_cast<Number>(*from_));
+  }
+
+  /// Elements `begin` to begin + count - 1, until the next call.
+  const Number* at(std::int64_t begin, std::int64_t count) {
+    if (repeated_) return block_;
+    if constexpr (core::kIsHalf<T>) {
+      simd().of_half<T>().widen(from_ + begin, block_, count);
+      return block_;
+    } else {
+      return from_ + begin;
+    }
+  }
+
+ private:
+  const T* from_;
+  bool repeated_;
+  Number block_[kBlock];
+};
+
+template <class T, class R, class F>
+[[gnu::noinline]] void compare_block(const T* x, const T* y, R* to, std::int64_t count, F f) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = f(x[i], y[i]);
+}
+
 /// out = f(a, b), from elements of type T to the type that f returns.
 template <class T, class F>
 void compare_with(const TensorImpl& a, const TensorImpl& b, TensorImpl& out, F f) {
-  auto* to = out.as<std::invoke_result_t<F, T, T>>();
+  using Number = typename Blocks<T>::Number;
+  auto* to = out.as<std::invoke_result_t<F, Number, Number>>();
   for_runs<2>(Loops<2>(out.shape, {&a, &b}), out.numel(), kCheapGrain,
               [&](std::int64_t begin, std::int64_t count, const std::byte* const* data, const std::int64_t* step) {
-                const auto* x = reinterpret_cast<const T*>(data[0]);
-                const auto* y = reinterpret_cast<const T*>(data[1]);
-                auto* at = to + begin;
-                if (step[0] == 1 && step[1] == 1)  // spelled out: only loops with known steps vectorize
-                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(x[i], y[i]);
-                else if (step[0] == 1)
-                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(x[i], *y);
-                else if (step[1] == 1)
-                  for (std::int64_t i = 0; i < count; ++i) at[i] = f(*x, y[i]);
-                else std::fill_n(at, count, f(*x, *y));
+                Blocks<T> x(data[0], step[0], count), y(data[1], step[1], count);
+                for (std::int64_t i = 0; i < count; i += kBlock) {
+                  const std::int64_t n = std::min(count - i, kBlock);
+                  compare_block(x.at(i, n), y.at(i, n), to + begin + i, n, f);
+                }
               });
 }
 
@@ -101,10 +133,12 @@ void bits(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, TensorI
     case Bitwise::one: return compare_with<T>(a, b, out, [](T x, T y) { return static_cast<T>(x ^ y); });
     case Bitwise::inverse: break;
     case Bitwise::left_shift:
-      if constexpr (!std::is_same_v<T, bool>) return compare_with<T>(a, b, out, &shift_left<T>);
+      if constexpr (!std::is_same_v<T, bool>)
+        return compare_with<T>(a, b, out, [](T x, T n) { return shift_left(x, n); });
       break;
     case Bitwise::right_shift:
-      if constexpr (!std::is_same_v<T, bool>) return compare_with<T>(a, b, out, &shift_right<T>);
+      if constexpr (!std::is_same_v<T, bool>)
+        return compare_with<T>(a, b, out, [](T x, T n) { return shift_right(x, n); });
       break;
   }
   if constexpr (std::is_same_v<T, bool>) invert(a, out);
@@ -163,11 +197,12 @@ void bitwise(kernels::Bitwise op, const TensorImpl& a, const TensorImpl& b, Tens
 void compare(kernels::Compare op, const TensorImpl& a, const TensorImpl& b, TensorImpl& out) {
   using kernels::Compare;
   core::visit(a.dtype, [&]<class T>(core::Type<T>) {
+    using Number = typename Blocks<T>::Number;
     switch (op) {
-      case Compare::equal: return compare_with<T>(a, b, out, [](T x, T y) { return x == y; });
-      case Compare::not_equal: return compare_with<T>(a, b, out, [](T x, T y) { return x != y; });
-      case Compare::less: return compare_with<T>(a, b, out, [](T x, T y) { return x < y; });
-      case Compare::less_equal: return compare_with<T>(a, b, out, [](T x, T y) { return x <= y; });
+      case Compare::equal: return compare_with<T>(a, b, out, [](Number x, Number y) { return x == y; });
+      case Compare::not_equal: return compare_with<T>(a, b, out, [](Number x, Number y) { return x != y; });
+      case Compare::less: return compare_with<T>(a, b, out, [](Number x, Number y) { return x < y; });
+      case Compare::less_equal: return compare_with<T>(a, b, out, [](Number x, Number y) { return x <= y; });
     }
   });
 }

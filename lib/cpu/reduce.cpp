@@ -21,26 +21,13 @@ constexpr ColumnPiece kCompared = {4096, 256}, kSquared = {1024, 256};
 static_assert(kCompared.columns <= kMostColumns && kSquared.columns <= kMostColumns);
 constexpr std::int64_t kShortestRun = 64;  // elements one behind the other that are reduced where they stand
 
-bool is_sum_or_extreme(Reduction kind) { return kind != Reduction::prod && kind != Reduction::norm; }
+bool is_extreme(Reduction kind) { return kind == Reduction::max || kind == Reduction::min; }
 
-/// Four at a time, for each comparison waits for the one before.
-template <class T, class Better>
-T extreme_of(const T* x, std::int64_t count, Better better) {
-  T best[] = {x[0], x[0], x[0], x[0]};
-  std::int64_t i = 0;
-  for (; i + 4 <= count; i += 4)
-    for (int k = 0; k < 4; ++k) best[k] = better(best[k], x[i + k]);
-  for (; i < count; ++i) best[0] = better(best[0], x[i]);
-  return better(better(best[0], best[1]), better(best[2], best[3]));
-}
 template <class T>
 T extreme_of(Reduction kind, const T* x, std::int64_t count) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (std::is_floating_point_v<T>)
     return kind == Reduction::max ? simd().of<T>().max(x, count) : simd().of<T>().min(x, count);
-  } else {
-    return kind == Reduction::max ? extreme_of(x, count, [](T a, T b) { return a > b ? a : b; })
-                                  : extreme_of(x, count, [](T a, T b) { return a < b ? a : b; });
-  }
+  else return kind == Reduction::max ? simd().of_integer<T>().max(x, count) : simd().of_integer<T>().min(x, count);
 }
 
 template <class T>
@@ -263,6 +250,57 @@ void columns_to(Reduction kind, const TensorImpl& x, const Split& split, std::in
   reduce_columns<T, T>(x, split, row_step, kCompared, best, better, store);
 }
 
+/// Adds rows of integers to sums, which wrap around; four at a time, for sums go through memory.
+template <class T>
+void add_integer_rows(std::uint64_t* __restrict sums, const T* rows, std::int64_t row_step, std::int64_t row_count,
+                      std::int64_t columns) {
+  const auto whole = [](T x) { return static_cast<std::uint64_t>(x); };
+  std::int64_t row = 0;
+  for (; row + 4 <= row_count; row += 4) {
+    const T *a = rows + row * row_step, *b = a + row_step, *c = b + row_step, *d = c + row_step;
+    for (std::int64_t j = 0; j < columns; ++j) sums[j] += whole(a[j]) + whole(b[j]) + whole(c[j]) + whole(d[j]);
+  }
+  for (; row < row_count; ++row)
+    for (std::int64_t j = 0; j < columns; ++j) sums[j] += whole(rows[row * row_step + j]);
+}
+
+template <bool kLargest, class T>
+void take_integer_rows(T* __restrict best, const T* rows, std::int64_t row_step, std::int64_t row_count,
+                       std::int64_t columns) {
+  for (std::int64_t row = 0; row < row_count; ++row)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const T x = rows[row * row_step + j];
+      best[j] = (kLargest ? x > best[j] : x < best[j]) ? x : best[j];
+    }
+}
+
+/// Sums of integers and bool, in 64 bits.
+template <class T>
+void integer_column_sums_to(const TensorImpl& x, const Split& split, std::int64_t row_step, TensorImpl& out) {
+  const auto add = [=](std::uint64_t* sums, const T* from, std::int64_t rows, std::int64_t columns) {
+    std::fill_n(sums, columns, 0);
+    add_integer_rows(sums, from, row_step, rows, columns);
+  };
+  const auto plus = [](std::uint64_t a, std::uint64_t b) { return a + b; };
+  const auto store = [to = out.as<std::int64_t>()](std::int64_t i, std::uint64_t sum) {
+    to[i] = static_cast<std::int64_t>(sum);
+  };
+  reduce_columns<std::uint64_t, T>(x, split, row_step, kSquared, add, plus, store);
+}
+
+template <class T>
+void integer_column_extremes_to(Reduction kind, const TensorImpl& x, const Split& split, std::int64_t row_step,
+                                TensorImpl& out) {
+  const auto best = [=](T* to, const T* from, std::int64_t rows, std::int64_t columns) {
+    std::copy_n(from, columns, to);
+    if (kind == Reduction::max) take_integer_rows<true>(to, from + row_step, row_step, rows - 1, columns);
+    else take_integer_rows<false>(to, from + row_step, row_step, rows - 1, columns);
+  };
+  const auto better = [=](T a, T b) { return better_of(kind, a, b); };
+  reduce_columns<T, T>(x, split, row_step, kCompared, best, better,
+                       [to = out.as<T>()](std::int64_t i, T value) { to[i] = value; });
+}
+
 }  // namespace
 
 void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& out) {
@@ -275,12 +313,17 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
   core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
     const std::int64_t step = joint_stride(split.reduced, split.reduced_strides);
     if (step == 1) return rows_to<T>(kind, x, split, out);
-    if constexpr (std::is_floating_point_v<T>) {
-      const int last = split.kept.rank() - 1;
-      if (kind != Reduction::prod && step > 0 && last >= 0 && split.kept_strides[last] == 1)
-        return columns_to<T>(kind, x, split, step, out);
+    const int last = split.kept.rank() - 1;
+    const bool columns = step > 0 && last >= 0 && split.kept_strides[last] == 1;
+    if constexpr (!std::is_floating_point_v<T>) {
+      if (columns && kind == Reduction::sum) return integer_column_sums_to<T>(x, split, step, out);
+      if constexpr (!std::is_same_v<T, bool>)
+        if (columns && is_extreme(kind)) return integer_column_extremes_to<T>(kind, x, split, step, out);
+    } else {
+      if (columns && kind != Reduction::prod) return columns_to<T>(kind, x, split, step, out);
       const Run run(split);
-      if (run.count >= kShortestRun && is_sum_or_extreme(kind)) return runs_to<T>(kind, x, split, run, out);
+      if (run.count >= kShortestRun && (kind == Reduction::sum || is_extreme(kind)))
+        return runs_to<T>(kind, x, split, run, out);
     }
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
@@ -298,7 +341,13 @@ void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), step = joint_stride(split.kept, split.kept_strides);
   const bool in_place = step != 0 && (count == 1 || split.reduced_strides[0] == 1);
   const Tensor rows = in_place ? Tensor() : as_rows(x, split);
+  constexpr Reduction kKind = kLargest ? Reduction::max : Reduction::min;
   core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
+    const auto best_of = [](const T* line, std::int64_t n) {
+      if constexpr (std::is_same_v<T, bool>)
+        return std::find(line, line + n, kLargest) != line + n ? kLargest : !kLargest;
+      else return extreme_of(kKind, line, n);
+    };
     const T* const from = (in_place ? x : *rows.impl()).as<T>();
     const std::int64_t row_step = in_place ? step : count;
     std::int64_t* const to = out.as<std::int64_t>();
@@ -308,10 +357,8 @@ void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
       } else {
         for (std::int64_t row = begin; row < end; ++row) {
           const T* const line = from + row * row_step;
-          std::int64_t best = 0;
-          for (std::int64_t i = 1; i < count; ++i)
-            if (kLargest ? line[i] > line[best] : line[i] < line[best]) best = i;
-          to[row] = best;
+          const T best = best_of(line, count);
+          to[row] = std::find(line, line + count, best) - line;
         }
       }
     });

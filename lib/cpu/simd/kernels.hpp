@@ -1,6 +1,7 @@
 #pragma once
 // The table of SIMD kernels: one instance for each instruction set, chosen when the program runs.
 #include <cstdint>
+#include <tuple>
 #include <type_traits>
 
 #include <capstan/half.hpp>
@@ -404,6 +405,15 @@ template <class H> struct HalfKernels {
   void (*round)(const float* from, H* to, std::int64_t count);
 };
 
+/// The largest and the smallest of integers; count >= 1.
+template <class T> struct IntegerKernels {
+  T (*max)(const T* x, std::int64_t count);
+  T (*min)(const T* x, std::int64_t count);
+};
+using AllIntegerKernels =
+    std::tuple<IntegerKernels<std::int8_t>, IntegerKernels<std::int16_t>, IntegerKernels<std::int32_t>,
+               IntegerKernels<std::int64_t>, IntegerKernels<std::uint8_t>>;
+
 /// What becomes of blocks of a stream of random numbers that follow each other.
 struct RandomKernels {
   void (*decide)(const Decisions& d);
@@ -420,6 +430,7 @@ struct SimdKernels {
   FloatKernels<double> f64;
   HalfKernels<float16> f16;
   HalfKernels<bfloat16> bf16;
+  AllIntegerKernels integers;
   RandomKernels random;
   template <class T> const FloatKernels<T>& of() const {
     if constexpr (sizeof(T) == 4) return f32;
@@ -429,6 +440,7 @@ struct SimdKernels {
     if constexpr (std::is_same_v<H, float16>) return f16;
     else return bf16;
   }
+  template <class T> const IntegerKernels<T>& of_integer() const { return std::get<IntegerKernels<T>>(integers); }
 };
 
 const SimdKernels& baseline_kernels();

@@ -17,6 +17,7 @@
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"
+#include "lib/cpu/simd/integers.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/single_terms.hpp"
 #include "lib/cpu/simd/products.hpp"
@@ -41,6 +42,7 @@ const SimdKernels& avx2_kernels() {
                                      avx2::make_kernels<double>(),
                                      avx2::make_half_kernels<float16>(),
                                      avx2::make_half_kernels<bfloat16>(),
+                                     avx2::kIntegerKernels,
                                      avx2::kRandomKernels};
   return table;
 }

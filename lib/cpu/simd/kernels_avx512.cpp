@@ -19,6 +19,7 @@
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"
+#include "lib/cpu/simd/integers.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/single_terms.hpp"
 #include "lib/cpu/simd/products.hpp"
@@ -43,6 +44,7 @@ const SimdKernels& avx512_kernels() {
                                      avx512::make_kernels<double>(),
                                      avx512::make_half_kernels<float16>(),
                                      avx512::make_half_kernels<bfloat16>(),
+                                     avx512::kIntegerKernels,
                                      avx512::kRandomKernels};
   return table;
 }

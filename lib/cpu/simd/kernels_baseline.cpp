@@ -17,6 +17,7 @@
 #include "lib/cpu/simd/rule_loops.hpp"
 #include "lib/cpu/simd/losses.hpp"
 #include "lib/cpu/simd/extremes.hpp"
+#include "lib/cpu/simd/integers.hpp"
 #include "lib/cpu/simd/loops.hpp"
 #include "lib/cpu/simd/single_terms.hpp"
 #include "lib/cpu/simd/products.hpp"
@@ -41,6 +42,7 @@ const SimdKernels& baseline_kernels() {
                                      baseline::make_kernels<double>(),
                                      baseline::make_half_kernels<float16>(),
                                      baseline::make_half_kernels<bfloat16>(),
+                                     baseline::kIntegerKernels,
                                      baseline::kRandomKernels};
   return table;
 }
