@@ -1,5 +1,6 @@
 #include <capstan/random.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -15,9 +16,18 @@
 
 namespace capstan {
 
-std::uint64_t Rng::bits() noexcept {
-  const auto block = kernels::random_block(seed_, take(1), stream_);
+namespace {
+
+std::uint64_t bits_at(const RngState& state, std::uint64_t position) {
+  const auto block = kernels::random_block(state.seed, position, state.stream);
   return std::uint64_t{block[0]} << 32 | block[1];
+}
+
+}  // namespace
+
+std::uint64_t Rng::bits() noexcept {
+  const RngState before = state();
+  return bits_at(before, take(1));
 }
 
 std::string to_string(const RngState& state) {
@@ -147,9 +157,18 @@ Tensor permutation(std::int64_t count, Rng& rng, Where where) {
                       core::recording() != nullptr ? "plan" : "captured step", " cannot repeat.");
   Tensor result = arange(0, count, 1, {DType::int64, cpu()}, where);
   std::int64_t* order = result.impl()->as<std::int64_t>();
-  for (std::int64_t i = count - 1; i > 0; --i) {
-    const auto j = static_cast<std::int64_t>(kernels::multiply_high(rng.bits(), static_cast<std::uint64_t>(i + 1)));
-    std::swap(order[i], order[j]);
+  constexpr std::int64_t kAtOnce = 64;  // places that are drawn side by side, while their lines come from memory
+  std::int64_t places[kAtOnce];
+  const RngState state = rng.state();
+  std::uint64_t next = rng.take(static_cast<std::uint64_t>(count > 0 ? count - 1 : 0));
+  for (std::int64_t i = count - 1, drawn = 0; i > 0; i -= drawn) {
+    drawn = std::min(i, kAtOnce);
+    for (std::int64_t k = 0; k < drawn; ++k) {
+      const auto left = static_cast<std::uint64_t>(i - k + 1);
+      places[k] = static_cast<std::int64_t>(kernels::multiply_high(bits_at(state, next++), left));
+      __builtin_prefetch(order + places[k], 1);
+    }
+    for (std::int64_t k = 0; k < drawn; ++k) std::swap(order[i - k], order[places[k]]);
   }
   return result.to(default_device(), where);
 }

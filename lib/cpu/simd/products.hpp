@@ -261,8 +261,8 @@ CAPSTAN_INLINE void dot_tile(const SmallGemm<T>& g, std::int64_t row, std::int64
 /// Products whose columns are so few that most of a register would be empty. Column j of the right operand is row j of
 /// b; rows of both are contiguous.
 template <class T> void dot_columns(const SmallGemm<T>& g) {
-  constexpr int kRows = kTileSums < 6 ? 1 : kTileSums / 6;
   const auto columns = [&]<int Columns>(std::int64_t column, std::integral_constant<int, Columns>) {
+    constexpr int kRows = kTileSums < 6 ? 1 : Columns == 1 ? 4 : kTileSums / 6;  // each sum waits for itself
     std::int64_t row = 0;
     for (; row + kRows <= g.m; row += kRows) dot_tile<kRows, Columns>(g, row, column);
     for (; row < g.m; ++row) dot_tile<1, Columns>(g, row, column);
