@@ -301,12 +301,13 @@ TEST_CASE("comparisons with NaN are false, but for not_equal; -0 equals 0", "[el
   CHECK(same(1.0 >= Tensor{0.0, 1.0, 2.0}, {true, true, false}));
 }
 
-TEST_CASE("comparisons are those of a loop, of every type, at every length, and of one value against all",
+TEST_CASE("comparisons are those of a loop, of all numbers, at every length, and of one value against all",
           "[elementwise]") {
   const auto check = [](const Tensor& a, const Tensor& b) {
-    const std::vector<double> x = values(broadcast_to(a, (a + b).shape()));
-    const std::vector<double> y = values(broadcast_to(b, (a + b).shape()));
-    const std::vector<double> equals = values(a == b), less_than = values(a < b), at_least = values(a >= b);
+    const Tensor same_place = a == b;
+    const std::vector<double> x = values(broadcast_to(a, same_place.shape()));
+    const std::vector<double> y = values(broadcast_to(b, same_place.shape()));
+    const std::vector<double> equals = values(same_place), less_than = values(a < b), at_least = values(a >= b);
     for (std::size_t i = 0; i < x.size(); ++i)
       if (equals[i] != (x[i] == y[i]) || less_than[i] != (x[i] < y[i]) || at_least[i] != (x[i] >= y[i]))
         FAIL_CHECK(x[i] << " and " << y[i] << " in place " << i);
@@ -315,13 +316,20 @@ TEST_CASE("comparisons are those of a loop, of every type, at every length, and 
                            DType::int32, DType::int64, DType::uint8})
     for (const std::int64_t count : {1, 7, 40, 511, 512, 513, 1100}) {
       INFO(name(type) << ", " << count);
-      const Tensor a = cast(random_in(0, 9, {3, count}, DType::float64, 61), type);
-      const Tensor b = cast(random_in(0, 9, {3, count}, DType::float64, 62), type);
+      const Tensor a = cast(random_in(type == DType::uint8 ? 0 : -4, 5, {3, count}, DType::float64, 61), type);
+      const Tensor b = cast(random_in(type == DType::uint8 ? 0 : -4, 5, {3, count}, DType::float64, 62), type);
       check(a, b);
       check(a, narrow(b, 1, 0, 1));
       check(narrow(a, 1, 0, 1), b);
       check(narrow(a, 0, 1, 1), b);
+      check(broadcast_to(narrow(a, 1, 0, 1), {3, count}), broadcast_to(narrow(b, 1, 0, 1), {3, count}));
     }
+  const std::vector<double> strange = {kNaN, kInfinity, -kInfinity, -0.0, 0.0, 1e-7, -1e-7, 6e-5, 65504, -65504};
+  for (const DType type : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
+    INFO("not all finite, " << name(type));
+    const Tensor all = tile(from_doubles(strange, {10}, type), {60});
+    for (std::int64_t i = 0; i < 10; ++i) check(all, narrow(all, 0, i, 1));
+  }
 }
 
 TEST_CASE("the operators == and != compare element by element", "[elementwise]") {

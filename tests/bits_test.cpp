@@ -92,6 +92,7 @@ TEST_CASE("shifts keep the sign, and beyond the width nothing else", "[bits]") {
   CHECK(same(bytes >> 8, from_doubles({0, 0}, {2}, DType::uint8)));
   CHECK(same(narrow_ones >> 7, from_doubles({-1, 0}, {2}, DType::int8)));
   CHECK(same(narrow_ones << 1, from_doubles({0, -128}, {2}, DType::int8)));
+  CHECK(same(tile(Tensor{9, -9, 5}, {400}) >> tile(Tensor{1, 40, 0}, {400}), tile(Tensor{4, -1, 5}, {400})));
 }
 
 TEST_CASE("isnan, isinf and isfinite answer for every type", "[bits]") {

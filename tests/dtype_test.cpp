@@ -259,14 +259,20 @@ TEST_CASE("casting floating numbers to integers truncates, saturates, and makes 
   // the largest float32 below 2^31, and 2^31 itself
   CHECK(cast(Tensor{2147483520.0f, 2147483648.0f, -2147483648.0f}, DType::int32).to_vector<std::int32_t>() ==
         std::vector<std::int32_t>{2147483520, INT32_MAX, INT32_MIN});
-  // one by one they are what they are side by side
-  for (const DType from : {DType::float16, DType::float32, DType::float64})
-    for (const DType to : {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8}) {
+  // of every floating type what float64 gives, which holds all values of the others: at every place of a register
+  std::vector<double> edges = values(x);
+  for (const double limit : {0.0, 127.0, 128.0, 255.0, 256.0, 32767.0, 32768.0, 2147483647.0, 2147483648.0, 0x1p63})
+    for (const double away : {-1.0, -0.5, -0.1, 0.0, 0.1, 0.5, 1.0})
+      edges.insert(edges.end(), {limit + away, -limit - away});
+  const Tensor list = tile(from_doubles(edges, {static_cast<std::int64_t>(edges.size())}, DType::float64), {3});
+  for (const DType to : {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8})
+    for (const DType from : {DType::float16, DType::bfloat16, DType::float32, DType::float64}) {
       INFO(name(from) << " to " << name(to));
-      const Tensor many = tile(x.to(from), {4});
-      std::vector<Tensor> ones;
-      for (std::int64_t i = 0; i < many.numel(); ++i) ones.push_back(cast(narrow(many, 0, i, 1), to));
-      CHECK(same(cast(many, to), concat(ones)));
+      const Tensor given = cast(list, from), wide = cast(given, DType::float64);
+      std::vector<double> expected;
+      const double low = values(cast(Tensor(-kInfinity), to))[0], high = values(cast(Tensor(kInfinity), to))[0];
+      for (const double v : values(wide)) expected.push_back(v != v ? 0 : std::clamp(std::trunc(v), low, high));
+      CHECK(values(cast(given, to)) == expected);
     }
 }
 

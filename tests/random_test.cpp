@@ -204,6 +204,19 @@ TEST_CASE("a permutation holds every number once, and each order comes up", "[ra
   CHECK(permutation(1, rng).item<std::int64_t>() == 0);
 }
 
+TEST_CASE("a permutation is that of Fisher and Yates, a draw for each place", "[random]") {
+  for (const std::int64_t count : {0, 1, 2, 3, 64, 65, 66, 129, 1000}) {
+    INFO(count);
+    Rng rng(9), twin(9);
+    rng.bits(), twin.bits();
+    std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+    std::iota(order.begin(), order.end(), 0);
+    for (std::size_t i = order.size(); i-- > 1;) std::swap(order[i], order[kernels::multiply_high(twin.bits(), i + 1)]);
+    CHECK(permutation(count, rng).to_vector<std::int64_t>() == order);
+    CHECK(rng.state() == twin.state());
+  }
+}
+
 TEST_CASE("shuffle moves whole rows", "[random]") {
   Rng rng(8), twin(8);
   const Tensor x = reshape(arange(30), {10, 3});

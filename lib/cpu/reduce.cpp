@@ -264,10 +264,11 @@ void add_integer_rows(std::uint64_t* __restrict sums, const T* rows, std::int64_
     for (std::int64_t j = 0; j < columns; ++j) sums[j] += whole(rows[row * row_step + j]);
 }
 
+/// The best of rows of integers, of which `best` holds the first.
 template <bool kLargest, class T>
 void take_integer_rows(T* __restrict best, const T* rows, std::int64_t row_step, std::int64_t row_count,
                        std::int64_t columns) {
-  for (std::int64_t row = 0; row < row_count; ++row)
+  for (std::int64_t row = 1; row < row_count; ++row)
     for (std::int64_t j = 0; j < columns; ++j) {
       const T x = rows[row * row_step + j];
       best[j] = (kLargest ? x > best[j] : x < best[j]) ? x : best[j];
@@ -293,8 +294,8 @@ void integer_column_extremes_to(Reduction kind, const TensorImpl& x, const Split
                                 TensorImpl& out) {
   const auto best = [=](T* to, const T* from, std::int64_t rows, std::int64_t columns) {
     std::copy_n(from, columns, to);
-    if (kind == Reduction::max) take_integer_rows<true>(to, from + row_step, row_step, rows - 1, columns);
-    else take_integer_rows<false>(to, from + row_step, row_step, rows - 1, columns);
+    if (kind == Reduction::max) take_integer_rows<true>(to, from, row_step, rows, columns);
+    else take_integer_rows<false>(to, from, row_step, rows, columns);
   };
   const auto better = [=](T a, T b) { return better_of(kind, a, b); };
   reduce_columns<T, T>(x, split, row_step, kCompared, best, better,
@@ -315,15 +316,15 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
     if (step == 1) return rows_to<T>(kind, x, split, out);
     const int last = split.kept.rank() - 1;
     const bool columns = step > 0 && last >= 0 && split.kept_strides[last] == 1;
-    if constexpr (!std::is_floating_point_v<T>) {
-      if (columns && kind == Reduction::sum) return integer_column_sums_to<T>(x, split, step, out);
-      if constexpr (!std::is_same_v<T, bool>)
-        if (columns && is_extreme(kind)) return integer_column_extremes_to<T>(kind, x, split, step, out);
-    } else {
+    if constexpr (std::is_floating_point_v<T>) {
       if (columns && kind != Reduction::prod) return columns_to<T>(kind, x, split, step, out);
       const Run run(split);
       if (run.count >= kShortestRun && (kind == Reduction::sum || is_extreme(kind)))
         return runs_to<T>(kind, x, split, run, out);
+    } else {
+      if (columns && kind == Reduction::sum) return integer_column_sums_to<T>(x, split, step, out);
+      if constexpr (!std::is_same_v<T, bool>)
+        if (columns && is_extreme(kind)) return integer_column_extremes_to<T>(kind, x, split, step, out);
     }
     const Tensor rows = as_rows(x, split);
     unsigned mask = 0;
@@ -334,6 +335,28 @@ void reduce(Reduction kind, const TensorImpl& x, unsigned reduced, TensorImpl& o
 
 namespace {
 
+/// Where the first of the best stands: of a long row its block alone is looked through a second time, a short one is
+/// not worth the calls.
+template <bool kLargest, class T>
+std::int64_t place_in_integers(const T* x, std::int64_t count) {
+  const auto better = [](T a, T b) { return kLargest ? a > b : a < b; };
+  constexpr std::int64_t kBlock = 4096, kShort = 32;
+  if (count < kShort) {
+    std::int64_t place = 0;
+    for (std::int64_t i = 1; i < count; ++i)
+      if (better(x[i], x[place])) place = i;
+    return place;
+  }
+  const Reduction kind = kLargest ? Reduction::max : Reduction::min;
+  T best = extreme_of(kind, x, std::min(count, kBlock));
+  std::int64_t begin = 0;
+  for (std::int64_t next = kBlock; next < count; next += kBlock) {
+    const T here = extreme_of(kind, x + next, std::min(count - next, kBlock));
+    if (better(here, best)) best = here, begin = next;
+  }
+  return std::find(x + begin, x + count, best) - x;
+}
+
 template <bool kLargest>
 void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
   if (out.numel() == 0) return;
@@ -341,25 +364,16 @@ void place_of_extreme(const TensorImpl& x, int axis, TensorImpl& out) {
   const std::int64_t count = split.reduced.numel(), step = joint_stride(split.kept, split.kept_strides);
   const bool in_place = step != 0 && (count == 1 || split.reduced_strides[0] == 1);
   const Tensor rows = in_place ? Tensor() : as_rows(x, split);
-  constexpr Reduction kKind = kLargest ? Reduction::max : Reduction::min;
   core::visit_native(x.dtype, [&]<class T>(core::Type<T>) {
-    const auto best_of = [](const T* line, std::int64_t n) {
-      if constexpr (std::is_same_v<T, bool>)
-        return std::find(line, line + n, kLargest) != line + n ? kLargest : !kLargest;
-      else return extreme_of(kKind, line, n);
-    };
     const T* const from = (in_place ? x : *rows.impl()).as<T>();
     const std::int64_t row_step = in_place ? step : count;
     std::int64_t* const to = out.as<std::int64_t>();
     base::parallel_for(out.numel(), kCheapGrain / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       if constexpr (std::is_floating_point_v<T>) {
         simd().of<T>().places_of_extremes(from + begin * row_step, row_step, end - begin, count, !kLargest, to + begin);
-      } else {
-        for (std::int64_t row = begin; row < end; ++row) {
-          const T* const line = from + row * row_step;
-          const T best = best_of(line, count);
-          to[row] = std::find(line, line + count, best) - line;
-        }
+      } else if constexpr (!std::is_same_v<T, bool>) {  // which was refused before
+        for (std::int64_t row = begin; row < end; ++row)
+          to[row] = place_in_integers<kLargest>(from + row * row_step, count);
       }
     });
   });

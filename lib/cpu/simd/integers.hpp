@@ -2,12 +2,13 @@
 namespace capstan::on_cpu::CAPSTAN_ISA {
 namespace {
 
-template <class T> struct Integers {
-  using Register [[gnu::vector_size(sizeof(Floats))]] = T;
-  static constexpr std::int64_t size = sizeof(Register) / sizeof(T);
+/// A register of integers.
+template <class T> struct WholeLanes {
+  typedef T V __attribute__((vector_size(kRegisterBytes)));
+  static constexpr std::int64_t size = sizeof(V) / sizeof(T);
 
-  CAPSTAN_INLINE static Register load(const T* x) {
-    Register all;
+  CAPSTAN_INLINE static V load(const T* x) {
+    V all;
     std::memcpy(&all, x, sizeof all);
     return all;
   }
@@ -20,13 +21,13 @@ template <bool Smallest, class V> CAPSTAN_INLINE V better(V a, V b) {
 }
 
 template <bool Smallest, class T> T extreme_of(const T* x, std::int64_t count) {
-  using I = Integers<T>;
+  using I = WholeLanes<T>;
   constexpr std::int64_t kAtOnce = 4;  // registers, for a comparison waits for the one before
   constexpr std::int64_t kStep = kAtOnce * I::size;
   std::int64_t i = 0;
   T best = x[0];
   if (count >= kStep) {
-    typename I::Register parts[kAtOnce];
+    typename I::V parts[kAtOnce];
     for (int k = 0; k < kAtOnce; ++k) parts[k] = I::load(x + k * I::size);
     for (i = kStep; i + kStep <= count; i += kStep)
       for (int k = 0; k < kAtOnce; ++k) parts[k] = better<Smallest>(parts[k], I::load(x + i + k * I::size));
