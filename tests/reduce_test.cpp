@@ -209,6 +209,21 @@ TEST_CASE("sums of integers, their extremes and places are those of a loop along
     }
 }
 
+TEST_CASE("one integer decides for its column, in whichever piece of it", "[reduce]") {
+  for (const DType type : {DType::int8, DType::int16, DType::int32, DType::int64, DType::uint8})
+    for (const std::int64_t row : {0, 1023, 1024, 4095, 4096, 8191, 8192, 8199}) {
+      INFO(name(type) << ", row " << row);
+      Tensor x = full({8200, 5}, 3, {.dtype = type});
+      x = index_set(x, {row, 2}, 7);
+      x = index_set(x, {row, 4}, 1);
+      CHECK(same(max(x, 0), from_doubles({3, 3, 7, 3, 3}, {5}, type)));
+      CHECK(same(min(x, 0), from_doubles({3, 3, 3, 3, 1}, {5}, type)));
+      CHECK(values(sum(x, 0)) == std::vector<double>{24600, 24600, 24604, 24600, 24598});
+      CHECK(argmax(x, 0).to_vector<std::int64_t>()[2] == row);
+      CHECK(argmin(x, 0).to_vector<std::int64_t>()[4] == row);
+    }
+}
+
 TEST_CASE("what is true is counted by words and blocks of them", "[reduce]") {
   const Tensor all = full({9000}, true, {.dtype = DType::bool8}), some = remainder(arange(9000), 3) == 0;
   for (const std::int64_t count : {0, 1, 7, 8, 9, 17, 2039, 2040, 2041, 2047, 2048, 2049, 4080, 4088, 8999})
