@@ -27,11 +27,23 @@ Tensor averaged(const char* op, const Tensor& x, const Pooling& pooling, Where w
   return out;
 }
 
+/// Windows that adapt are those of plain pooling where each of them holds as many places, and no two hold the same.
+core::PoolTask plain_if_even(const core::PoolTask& task) {
+  core::PoolTask plain = task;
+  plain.adaptive = false;
+  for (int i = 0; task.adaptive && i < task.window.axes; ++i) {
+    core::WindowAxis& a = plain.window.axis[i];
+    if (a.out == 0 || a.in % a.out != 0) return task;
+    a.kernel = a.stride = a.in / a.out;
+  }
+  return plain;
+}
+
 Tensor hand_back(const Tensor& grad, const Pooling& pooling, Where where) {
   const Tensor packed = autograd::dense(grad, where);
   const TensorImpl& impl = *packed.impl();
   Tensor out = autograd::result_like(impl, pooling.input, impl.dtype, where);
-  backend_of(impl, where).avg_pool_scatter(pooling.task, impl, *out.impl());
+  backend_of(impl, where).avg_pool_scatter(plain_if_even(pooling.task), impl, *out.impl());
   record(
       "avg_pool_scatter", where,
       [](Replay& r) { r.give(0, averaged("avg_pool", r.grad(), r.attributes<Pooling>(), r.where())); }, {&grad}, {&out},

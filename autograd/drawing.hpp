@@ -1,12 +1,11 @@
 #pragma once
 // How operations draw from a generator: it moves on only if they succeed.
-#include <exception>
-
 #include <capstan/random.hpp>
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/device_runtime.hpp"
+#include "lib/core/rng_rollback.hpp"
 
 namespace capstan::autograd {
 
@@ -25,21 +24,6 @@ inline void take_numbers(Rng& rng, core::RandomKind kind, std::int64_t count) no
   rng.take(static_cast<std::uint64_t>(core::random_blocks(kind, count)));
 }
 
-/// Around operations that are made of others: a generator that goes back if an exception leaves the scope.
-class RngRollback {
- public:
-  explicit RngRollback(Rng& rng) noexcept
-      : rng_(rng), position_(rng.position()), exceptions_(std::uncaught_exceptions()) {}
-  ~RngRollback() {
-    if (std::uncaught_exceptions() > exceptions_) rng_.set_position(position_);
-  }
-  RngRollback(const RngRollback&) = delete;
-  RngRollback& operator=(const RngRollback&) = delete;
-
- private:
-  Rng& rng_;
-  std::uint64_t position_;
-  int exceptions_;
-};
+using core::RngRollback;  // around operations that are made of others
 
 }  // namespace capstan::autograd

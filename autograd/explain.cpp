@@ -50,6 +50,7 @@ std::vector<std::size_t> chain_between(const TapeState& tape, std::uint32_t sour
     for (std::uint32_t k = 0; k < entry.inputs; ++k) {
       const std::uint32_t slot = entry.input_slots()[k];
       if (slot == kNoSlot || slot < source || slot >= entry.first_output) continue;
+      if (slot == source && !log.follows_use(tape.bit, entry, slot)) continue;  // used before it was watched
       if (best.better_than(ways[slot - source])) ways[slot - source] = best;
     }
   }

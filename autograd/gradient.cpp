@@ -206,6 +206,15 @@ bool any_output_marked(const Entry& entry, const GradientWork& work, std::uint8_
   return false;
 }
 
+/// An entry that used a source before it was watched does not depend on it.
+void mark_late_sources(const Entry& entry, GradientWork& work) {
+  for (const LateWatch& watch : work.late) {
+    std::uint8_t& mark = work.marks[watch.slot - work.base];
+    mark = static_cast<std::uint8_t>(entry.first_output >= watch.since ? mark | kDependsOnSource
+                                                                       : mark & ~kDependsOnSource);
+  }
+}
+
 /// Marks what depends on the sources (walking up), then what of it the targets need (walking down), checking the
 /// saved values of just those entries.
 void mark_paths(const TapeState& tape, const GradientRequest& request, GradientWork& work, std::size_t first,
@@ -213,12 +222,14 @@ void mark_paths(const TapeState& tape, const GradientRequest& request, GradientW
   const std::vector<Entry>& entries = tape.log->entries;
   for (std::size_t i = first; i < last; ++i) {
     const Entry& entry = entries[i];
+    mark_late_sources(entry, work);
     if (!entry.replays_on(tape.bit) || !any_input_depends(entry, work)) continue;
     for (std::uint32_t o = 0; o < entry.outputs; ++o)
       work.marks[entry.first_output + o - work.base] |= kDependsOnSource;
   }
   for (std::size_t i = last; i-- > first;) {
     const Entry& entry = entries[i];
+    mark_late_sources(entry, work);
     if (!entry.replays_on(tape.bit) || !any_output_marked(entry, work, kReachesTarget) ||
         !any_input_depends(entry, work))
       continue;
@@ -299,6 +310,7 @@ void replay_entries(TapeState& tape, GradientWork& work, std::size_t first, std:
     for (std::uint32_t o = 0; o < entry.outputs; ++o)
       has_gradient = has_gradient || work.gradients[entry.first_output + o - work.base].defined();
     if (!has_gradient) continue;
+    mark_late_sources(entry, work);
     if (any_input_depends(entry, work)) {
       Replay replay(entry, work);
       if (core::observed()) replay_watched(entry, replay, work);
@@ -317,7 +329,7 @@ void replay_entries(TapeState& tape, GradientWork& work, std::size_t first, std:
 void place_seeds(const Log& log, const GradientRequest& request, GradientWork& work) {
   for (std::size_t i = 0; i < request.targets.size(); ++i) {
     const std::uint32_t slot = log.find(*request.targets[i].impl());
-    if (slot < work.base || (work.marks[slot - work.base] & kDependsOnSource) == 0) continue;
+    if (slot < work.base || (work.marks[slot - work.base] & (kDependsOnSource | kIsSource)) == 0) continue;
     const bool given = !request.output_gradients.empty() && request.output_gradients[i].defined();
     Tensor seed = given ? request.output_gradients[i] : ones_like(request.targets[i], request.where);
     const bool looked_at = core::watched(core::kWatchResults) && given && host_looks(*seed.impl());
@@ -378,6 +390,11 @@ void compute_gradients(TapeState& tape, const GradientRequest& request, Tensor* 
         const bool unseen = log.slots[slot].leaf != nullptr && !work.hooked;
         work.marks[slot - lowest] |= kDependsOnSource | kIsSource | (unseen ? kIsUnseen : 0);
       }
+    work.late.clear();
+    for (const LateWatch& watch : log.late_watches)
+      if (watch.tape == tape.bit && watch.slot >= lowest && watch.slot <= highest &&
+          (work.marks[watch.slot - lowest] & kIsSource) != 0)
+        work.late.push_back(watch);
     for (const Tensor& target : request.targets)
       if (const std::uint32_t slot = log.find(*target.impl()); slot >= lowest)
         work.marks[slot - lowest] |= kReachesTarget;

@@ -12,6 +12,7 @@ struct GradientWork {
   std::uint32_t base = 0;
   std::vector<Tensor> gradients;
   std::vector<std::uint8_t> marks;  // bits: of Mark
+  std::vector<LateWatch> late;      // of the sources
   bool hooked = false;              // hooks see gradients
   SideProducts beside;
 };

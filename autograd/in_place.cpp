@@ -1,5 +1,6 @@
 // Copies and conversions that a tape sees, and changes in place that it must not miss. Parameters.
 #include <capstan/parameter.hpp>
+#include <capstan/stream.hpp>
 #include <capstan/tape.hpp>
 
 #include <cstdlib>
@@ -125,6 +126,31 @@ void Tensor::assign(const Tensor& value, Where where) {
   autograd::check_in_place("assign", *this, &value, where);
   write_through("assign", impl, value, where);
   note("assign", where, {&value}, {this});
+}
+
+Event copy_async(const Tensor& x, const Tensor& to, Where where) {
+  constexpr const char* op = "copy_async";
+  const TensorImpl &from = core::defined(op, x, where), &target = core::defined(op, to, where);
+  if (from.shape != target.shape)
+    base::fail<ShapeError>(where, op, ": the source is ", from.shape, " and the target ", target.shape,
+                           "; they must be equal.");
+  if (from.dtype != target.dtype)
+    base::fail<DTypeError>(where, op, ": the source is ", from.dtype, " and the target ", target.dtype,
+                           "; they must be equal.");
+  if (!from.contiguous || !target.contiguous)
+    base::fail<ShapeError>(where, op, ": the ", from.contiguous ? "target" : "source",
+                           " is not contiguous; both must be.");
+  autograd::check_in_place(op, to, &x, where);
+  const Device a = from.device(), b = target.device();
+  core::note_start();
+  if (a == b) {
+    write_through(op, *to.impl(), x, where);
+  } else {
+    core::cuda_runtime()->transfer_later(from, *to.impl(), where);
+    core::note_write(*to.impl(), where);
+  }
+  core::note_made(op, to, where);
+  return Event(a.kind != DeviceKind::cpu ? a : b, where);
 }
 
 void Tensor::fill(Scalar value, Where where) {
@@ -277,6 +303,7 @@ void Parameter::set_trainable(bool trainable) {
 Buffer::Buffer(Tensor initial, Where where) {
   const TensorImpl& impl = core::defined("Buffer", initial, where);
   Tensor::operator=(owned(impl, std::move(initial), where));
+  this->impl()->trainable.store(false, std::memory_order_relaxed);  // it may have been a Parameter
 }
 
 Buffer::Buffer(const Buffer& other) : Tensor() {

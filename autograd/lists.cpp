@@ -123,14 +123,11 @@ Sum prepare(const Tensor& total, const Tensor& value, Where where) {
 }
 
 void scale_replay(Replay& r) {
-  if (listening()) {
-    const DType dtype = r.grad().dtype();
-    const Tensor wide = r.grad().to(is_half(dtype) ? DType::float32 : dtype, r.where());
-    r.give(0, mul(wide, r.attributes<double>(), r.where()).to(dtype, r.where()));
-  } else {
-    const Tensor factor = factor_of(r.attributes<double>(), *r.grad().impl(), r.where());
-    r.give(0, times(r.grad(), factor, {}, r.where()));
-  }
+  const auto factor = r.attributes<double>();
+  const Tensor grad = r.grad();
+  Tensor out = times(grad, factor_of(factor, *grad.impl(), r.where()), {}, r.where());
+  if (listening()) record("scale_each", r.where(), &scale_replay, {&grad}, {&out}, {}, factor);
+  r.give(0, std::move(out));
 }
 
 }  // namespace

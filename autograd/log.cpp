@@ -126,6 +126,13 @@ TapeBits Log::tapes_of(const TensorImpl& tensor) const noexcept {
   return slot == kNoSlot ? 0 : slots[slot].tapes;
 }
 
+bool Log::follows_use(TapeBits tape, const Entry& entry, std::uint32_t slot) const noexcept {
+  if ((slots[slot].tapes & tape) == 0) return false;
+  return std::none_of(late_watches.begin(), late_watches.end(), [&](const LateWatch& watch) {
+    return watch.tape == tape && watch.slot == slot && entry.first_output < watch.since;
+  });
+}
+
 std::size_t Log::first_from(std::uint32_t slot) const noexcept {
   const auto before = [](const Entry& entry, std::uint32_t wanted) { return entry.first_output < wanted; };
   return static_cast<std::size_t>(std::lower_bound(entries.begin(), entries.end(), slot, before) - entries.begin());
@@ -169,6 +176,8 @@ void Log::set_bits(std::uint32_t slot, TapeBits tapes) {
   for (TapeBits rest = added; rest != 0; rest &= rest - 1) {
     TapeState& tape = *tapes_[std::countr_zero(rest)];
     if (slot < tape.first_slot) tape.early_slots.push_back(slot);
+    if ((partly_ & tape.bit) != 0 && has_used(tape, slot))
+      late_watches.push_back({tape.bit, slot, static_cast<std::uint32_t>(slots.size())});
   }
   slots[slot].tapes |= tapes;
 }
@@ -234,11 +243,22 @@ void Log::fill_in(const Entry& entry, std::span<const Tensor* const> inputs, con
 
 /// Nothing was saved for the gradient of an input that none of the entry's tapes follows. That they follow it later on
 /// has nothing to do with this use of it.
-void Log::forget_unfollowed(const Entry& entry) const noexcept {
+void Log::forget_unfollowed(const Entry& entry) noexcept {
   for (std::uint32_t i = 0; i < entry.inputs; ++i) {
     std::uint32_t& slot = entry.input_slots()[i];
-    if (slot != kNoSlot && ((slots[slot].tapes | slots[slot].severed) & entry.tapes) == 0) slot = kNoSlot;
+    if (slot == kNoSlot) continue;
+    if (((slots[slot].tapes | slots[slot].severed) & entry.tapes) == 0) slot = kNoSlot;
+    else partly_ |= entry.tapes & ~slots[slot].tapes;
   }
+}
+
+/// Whether an entry of the tape has that input, which the tape does not follow.
+bool Log::has_used(const TapeState& tape, std::uint32_t slot) const noexcept {
+  for (std::size_t i = entries.size(); i-- > tape.first_entry && entries[i].first_output > slot;) {
+    const std::span<const std::uint32_t> inputs(entries[i].input_slots(), entries[i].inputs);
+    if (entries[i].replays_on(tape.bit) && std::find(inputs.begin(), inputs.end(), slot) != inputs.end()) return true;
+  }
+  return false;
 }
 
 void Log::append(const Record& record) {
@@ -359,6 +379,8 @@ void Log::forget(TapeState& tape) noexcept {
   for (const std::uint32_t slot : tape.early_slots)
     if (slot < slots.size()) slots[slot].tapes &= ~tape.bit;
   tape.early_slots.clear();
+  partly_ &= ~tape.bit;
+  std::erase_if(late_watches, [&](const LateWatch& watch) { return watch.tape == tape.bit; });
   for (std::size_t i = tape.first_slot; i < slots.size(); ++i) {
     slots[i].tapes &= ~tape.bit;
     slots[i].severed &= ~tape.bit;
@@ -391,6 +413,9 @@ void Log::pop_slots(std::size_t keep) noexcept {
     core::release(leaf);  // last: its memory may be the user's, who is told
   }
   pop_empty_runs();
+  const auto count = static_cast<std::uint32_t>(slots.size());
+  std::erase_if(late_watches, [count](const LateWatch& watch) { return watch.slot >= count; });
+  for (LateWatch& watch : late_watches) watch.since = std::min(watch.since, count);
   for (TapeState* tape : tapes_) {
     if (tape == nullptr) continue;
     tape->first_entry = std::min(tape->first_entry, entries.size());

@@ -78,6 +78,12 @@ struct Run {
   std::uint32_t first_slot;
 };
 
+/// A tensor that a tape follows only from slot `since` on, though entries of that tape used it before, for other tapes.
+struct LateWatch {
+  TapeBits tape;
+  std::uint32_t slot, since;
+};
+
 class Probe;
 
 class Log {
@@ -102,6 +108,8 @@ class Log {
   /// The slot of a tensor, made now if it has none, with the bits added.
   std::uint32_t follow(TensorImpl& tensor, TapeBits tapes);
   TapeBits tapes_of(const TensorImpl& tensor) const noexcept;
+  /// Whether a tape follows the slot, and did so when the entry used it.
+  bool follows_use(TapeBits tape, const Entry& entry, std::uint32_t slot) const noexcept;
   /// The tapes among those given that follow one of the inputs, and those that were cut off from one.
   struct Bits {
     TapeBits tapes = 0, severed = 0;
@@ -142,6 +150,7 @@ class Log {
 
   std::vector<Entry> entries;
   std::vector<Slot> slots;
+  std::vector<LateWatch> late_watches;  // few, or none
   int no_grad = 0;
   TapeBits silenced = 0;  // tapes that do not record for now; see scopes.hpp
   void set_probe(Probe* probe) noexcept;
@@ -156,7 +165,8 @@ class Log {
   };
   Room make_room(std::span<const Tensor* const> inputs, std::size_t outputs, std::size_t payload_bytes, Where where);
   void fill_in(const Entry& entry, std::span<const Tensor* const> inputs, const Shape& shape) const noexcept;
-  void forget_unfollowed(const Entry& entry) const noexcept;
+  void forget_unfollowed(const Entry& entry) noexcept;
+  bool has_used(const TapeState& tape, std::uint32_t slot) const noexcept;
   std::uint64_t add_slot(Bits bits, TensorImpl* leaf);
   /// Left behind by a break or by tapes that are gone: its tensor may get another.
   bool is_loose(std::uint32_t slot) const noexcept { return slots[slot].tapes == 0 && slots[slot].leaf == nullptr; }
@@ -176,6 +186,7 @@ class Log {
   std::unordered_map<const TensorImpl*, std::uint32_t> foreign_;
   TapeState* tapes_[kMostTapes] = {};
   TapeBits watching_parameters_ = 0;
+  TapeBits partly_ = 0;  // tapes with entries that keep an input's slot for other tapes alone
   std::uint64_t next_serial_;
   int emptying_ = 0;  // functions that are just taking things off, one called by what another let go; the first pops
   std::atomic<int> references_{1};

@@ -19,6 +19,12 @@ class Known {
  public:
   explicit Known(const TapeState& tape);
   RecordedValue value(std::uint32_t slot) const;
+  /// As the entry's input.
+  RecordedValue input(const Entry& entry, std::uint32_t slot) const {
+    RecordedValue known = value(slot);
+    if (known.id >= 0 && !tape_.log->follows_use(tape_.bit, entry, slot)) known.id = -1;
+    return known;
+  }
 
  private:
   void add(std::uint32_t slot, const Shape& shape, DType dtype) {
@@ -65,7 +71,8 @@ std::vector<RecordedOperation> GradientTape::operations(Where where) const {
     const Entry& entry = entries[i];
     if (!entry.replays_on(tape.bit)) continue;
     RecordedOperation operation{entry.op, base::to_string(entry.where), {}, {}};
-    for (std::uint32_t k = 0; k < entry.inputs; ++k) operation.inputs.push_back(known.value(entry.input_slots()[k]));
+    for (std::uint32_t k = 0; k < entry.inputs; ++k)
+      operation.inputs.push_back(known.input(entry, entry.input_slots()[k]));
     for (std::uint32_t o = 0; o < entry.outputs; ++o) operation.outputs.push_back(known.value(entry.first_output + o));
     result.push_back(std::move(operation));
   }

@@ -66,7 +66,9 @@ Tensor between_neighbours(const Tensor& sorted, const Neighbours& n, QuantileMet
   const Tensor shares = from_vector(n.shares, where).to(sorted.dtype(), where).to(sorted.device(), where);
   Tensor value;
   if (method == QuantileMethod::midpoint) {
-    value = add(mul(lower, 0.5, where), mul(upper, 0.5, where), where);
+    // half of the sum, which rounds once; where that is infinite, the sum of the halves
+    const Tensor sum = add(lower, upper, where), halves = add(mul(lower, 0.5, where), mul(upper, 0.5, where), where);
+    value = capstan::where(isfinite(sum, where), mul(sum, 0.5, where), halves, where);
   } else {
     // by their difference, which leaves equal ones as they are; where that is infinite, each for its share
     const Tensor difference = sub(upper, lower, where), rest = add(neg(shares, where), 1, where);

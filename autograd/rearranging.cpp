@@ -29,6 +29,11 @@ Tensor multiplied(const char* op, const Tensor& x, int axis, int outer_axes, std
   return reshape(broadcast_to(flat, {outer, count, inner}, where), result, where);
 }
 
+/// Neither x's elements nor a view that is stretched: reshape may have copied before the last axis was.
+Tensor new_tensor(const Tensor& result, const Tensor& x, Where where) {
+  return result.shares_storage(x) || !result.is_contiguous() ? result.copy(where) : result;
+}
+
 void require_count(const char* op, std::int64_t count, Where where) {
   if (count < 0) base::fail<ShapeError>(where, op, ": count ", count, " is negative; counts must be >= 0.");
 }
@@ -52,7 +57,7 @@ Tensor tile(const Tensor& x, std::span<const std::int64_t> counts, Where where) 
     const int axis = rank - given + i;
     if (count != 1) result = multiplied("tile", result, axis, axis, count, where);
   }
-  return result.shares_storage(x) ? result.copy(where) : result;
+  return new_tensor(result, x, where);
 }
 Tensor tile(const Tensor& x, std::initializer_list<std::int64_t> counts, Where where) {
   return tile(x, std::span<const std::int64_t>(counts.begin(), counts.size()), where);
@@ -64,7 +69,7 @@ Tensor repeat(const Tensor& x, std::int64_t count, int axis, Where where) {
   require_count("repeat", count, where);
   const autograd::Rollback rollback;
   const Tensor result = multiplied("repeat", x, along, along + 1, count, where);
-  return result.shares_storage(x) ? result.copy(where) : result;
+  return new_tensor(result, x, where);
 }
 
 Tensor repeat(const Tensor& x, const Tensor& counts, int axis, Where where) {

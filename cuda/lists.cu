@@ -20,7 +20,7 @@ struct ScaleRule {
   __device__ static T apply(const Numbers& n, T x) {
     const Compute<T> v = widen(x);
     if (n.bad != nullptr && !(v - v == Compute<T>(0))) *n.bad = true;  // whoever writes writes the same
-    return narrow<T>(v * static_cast<Compute<T>>(*n.factor));
+    return narrow<T>(static_cast<Compute<T>>(static_cast<double>(v) * *n.factor));
   }
 };
 
@@ -30,7 +30,8 @@ struct BlendRule {
   static constexpr bool kLong = false;
   __device__ static T apply(const Numbers& weight, T value, T average) {
     const auto old = static_cast<double>(widen(average));
-    return narrow<T>(static_cast<Compute<T>>(old + weight * (static_cast<double>(widen(value)) - old)));
+    const auto next = static_cast<double>(widen(value));
+    return narrow<T>(static_cast<Compute<T>>(old == next ? old : old + weight * (next - old)));
   }
 };
 

@@ -92,6 +92,7 @@ bool ByteReader::fill(std::size_t wanted) {
 }
 
 std::size_t ByteReader::read(unsigned char* to, std::size_t count) {
+  go_back_to_position();
   const std::int64_t before = file_offset();
   std::size_t done = 0;
   try {
@@ -102,6 +103,7 @@ std::size_t ByteReader::read(unsigned char* to, std::size_t count) {
     }
   } catch (const IoError&) {  // what has come must not be missing for who tries again
     if (!inflater_ && regular_) jump(before);
+    beyond_position_ = inflater_ && regular_;
     throw;
   }
   position_ += static_cast<std::int64_t>(done);
@@ -109,6 +111,7 @@ std::size_t ByteReader::read(unsigned char* to, std::size_t count) {
 }
 
 std::size_t ByteReader::read_some(unsigned char* to, std::size_t count) {
+  go_back_to_position();
   const std::size_t done = inflater_ ? read_gzip(to, count) : read_plain(to, count);
   position_ += static_cast<std::int64_t>(done);
   return done;
@@ -209,6 +212,7 @@ std::int64_t ByteReader::skip(std::int64_t count) {
 
 bool ByteReader::at_end() {
   if (!inflater_) return !fill(1);
+  go_back_to_position();
   unsigned char byte = 0;
   if (!ahead_ && read_gzip(&byte, 1) == 1) ahead_ = byte;
   return !ahead_;
@@ -234,6 +238,7 @@ std::int64_t ByteReader::most_left() const noexcept {
 void ByteReader::jump(std::int64_t offset) {
   if (offset >= buffer_offset_ && offset <= buffer_offset_ + static_cast<std::int64_t>(end_)) {
     begin_ = static_cast<std::size_t>(offset - buffer_offset_);
+    file_ended_ = false;  // unless it has grown, the next to read will find out again
     return;
   }
   if (lseek(fileno(file_.get()), static_cast<off_t>(offset), SEEK_SET) < 0)
@@ -245,11 +250,25 @@ void ByteReader::jump(std::int64_t offset) {
 
 void ByteReader::restart() {
   jump(0);
+  measure();  // it may have grown
   if (inflater_) inflateReset(&inflater_->stream);
-  gzip_ended_ = member_ended_ = false;
+  gzip_ended_ = member_ended_ = beyond_position_ = false;
   damage_ = nullptr;
   ahead_.reset();
   position_ = 0;
+}
+
+void ByteReader::go_back_to_position() {
+  if (!beyond_position_) return;
+  const std::int64_t before = position_;
+  restart();
+  try {
+    if (skip(before) < before) fail("the file ends at ", place(position_), "; it must reach to offset ", before, '.');
+  } catch (const IoError&) {
+    position_ = before;
+    beyond_position_ = true;
+    throw;
+  }
 }
 
 /// As far as the file reaches.

@@ -75,6 +75,7 @@ class ByteReader final : public ByteSource {
   void start_next_member();
   void jump(std::int64_t offset);
   void restart();
+  void go_back_to_position();
   void move_to(std::int64_t position);
   bool gzip_starts() const noexcept { return buffer_[begin_] == 0x1f && buffer_[begin_ + 1] == 0x8b; }
   std::int64_t file_offset() const noexcept { return buffer_offset_ + static_cast<std::int64_t>(begin_); }
@@ -91,6 +92,7 @@ class ByteReader final : public ByteSource {
   bool regular_ = false;         // can go back
   bool file_ended_ = false;      // nothing follows what is in the buffer
   bool gzip_ended_ = false, member_ended_ = false;
+  bool beyond_position_ = false;  // an error may have kept back what was unpacked of gzip
   std::exception_ptr damage_;  // of gzip, for the next call: something before it could be handed out
   std::optional<unsigned char> ahead_;  // a byte of gzip that at_end() has unpacked
   std::unique_ptr<std::FILE, Closer> file_;

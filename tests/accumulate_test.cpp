@@ -270,6 +270,10 @@ TEST_CASE("scaling a list says whether all of it was finite", "[lists]") {
   REQUIRE(has_row_slices(rows.tensors[0]));
   CHECK(same(rows.tensors[0], dense({3, 7, 3}, 1)));
   CHECK_FALSE(scale_each({slices({3}, kNaN)}, 0.5).finite);
+  // factors that float32 has not
+  CHECK(same(scale_each({Tensor{1e-10f}}, 1e39).tensors[0], {1e29f}));
+  CHECK(same(scale_each({Tensor{1e30f}}, 1e-46).tensors[0], {1e-16f}));
+  CHECK(same(scale_each({Tensor{5.0f}}, 1.0 / 3).tensors[0], {1.6666666f}));  // and 1.6666667 by a factor of float32
 }
 
 TEST_CASE("blending goes a share of the way, exactly there for a weight of 1", "[lists]") {
@@ -286,6 +290,9 @@ TEST_CASE("blending goes a share of the way, exactly there for a weight of 1", "
   const Tensors lost = {Tensor{kNaN, kInfinity}}, found = {Tensor{1.0, 2.0}};
   blend_each(lost, found, 1);
   CHECK(same(lost[0], {1.0, 2.0}));
+  const Tensors far = {Tensor{kInfinity, -kInfinity, kInfinity}}, too = {Tensor{kInfinity, -kInfinity, 1.0}};
+  blend_each(far, too, 0.5);
+  CHECK(same(far[0], {kInfinity, -kInfinity, -kInfinity + kInfinity}));
   const Tensors equal_ones = {full({100}, 0.1f)}, same_ones = {full({100}, 0.1f)};
   for (int i = 0; i < 100; ++i) blend_each(equal_ones, same_ones, 1e-3);
   CHECK(same(equal_ones[0], same_ones[0]));

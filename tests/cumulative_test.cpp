@@ -194,6 +194,7 @@ TEST_CASE("gradients of products take what comes from behind as it is", "[cumula
 TEST_CASE("running totals meet zeros, infinities and NaN as their definitions do", "[cumulative]") {
   CHECK(same(cumsum(Tensor{1.0, kInfinity, -kInfinity, 1.0}, 0), {1.0, kInfinity, kNaN, kNaN}));
   CHECK(same(cumprod(Tensor{2.0, 0.0, 3.0, kNaN}, 0), {2.0, 0.0, 0.0, kNaN}));
+  CHECK(same_bits(values(cumprod(Tensor{-1.0, 0.0, 3.0, -2.0}, 0)), {-1.0, -0.0, -0.0, 0.0}));
   // products too large and too small, which what follows brings back
   CHECK(same(cumprod(Tensor{0x1p600, 0x1p600, 0x1p-900, 0.0}, 0), {0x1p600, kInfinity, 0x1p300, 0.0}));
   CHECK(same(cumprod(Tensor{0x1p-600, -0x1p-600, 0x1p900}, 0), {0x1p-600, -0.0, -0x1p-300}));
@@ -240,6 +241,39 @@ TEST_CASE("cummax and cummin tell where the extreme stands, the last of equal on
   CHECK(same(cummin(Tensor{3, 1, 2, 1}, 0).indices, int64s({0, 1, 1, 3})));
   CHECK(same(cummax(Tensor{false, true, false}, 0).values, {false, true, true}));
   CHECK(cummax(zeros({0, 3}), 0).indices.shape() == Shape{0, 3});
+}
+
+TEST_CASE("cummax and cummin are those of loops where extremes come early, late, often, and as NaN", "[cumulative]") {
+  for (const DType type : {DType::float32, DType::float64, DType::float16, DType::bfloat16})
+    for (const double nan_at : {-1.0, 0.0, 70.0}) {
+      for (const char* order : {"up", "down", "steps", "zeros"}) {
+        std::vector<double> x(100);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const double at = static_cast<double>(i);
+          x[i] = order[0] == 'u' ? at : order[0] == 'd' ? -at : order[0] == 's' ? std::floor(at / 20) : at * 0;
+          if (order[0] == 'z' && i % 3 == 0) x[i] = -0.0;
+        }
+        if (nan_at >= 0) x[static_cast<std::size_t>(nan_at)] = kNaN;
+        const Tensor line = from_vector(x).to(type);
+        for (const bool largest : {true, false}) {
+          INFO(name(type) << " " << order << " NaN at " << nan_at << (largest ? " cummax" : " cummin"));
+          std::vector<std::int64_t> places;
+          std::int64_t best = 0;
+          for (std::int64_t i = 0; i < 100; ++i) {
+            const double a = x[static_cast<std::size_t>(i)], b = x[static_cast<std::size_t>(best)];
+            if (a != a || (largest ? a >= b : a <= b)) best = i;
+            places.push_back(best);
+          }
+          const Tensor wide = stack({line, line, line}, 1);  // the same along the first axis
+          const ExtremeResult one = largest ? cummax(line, 0) : cummin(line, 0);
+          const ExtremeResult three = largest ? cummax(wide, 0) : cummin(wide, 0);
+          CHECK(one.indices.to_vector<std::int64_t>() == places);
+          CHECK(same_bits(values(one.values), values(take(line, one.indices, 0))));
+          CHECK(three.indices.index({all, 1}).contiguous().to_vector<std::int64_t>() == places);
+          CHECK(same(three.values.index({all, 2}), one.values));
+        }
+      }
+    }
 }
 
 TEST_CASE("cummax and cummin agree with loops for all types and axes", "[cumulative]") {

@@ -258,6 +258,19 @@ TEST_CASE("medians are the ones NumPy's documentation shows", "[order]") {
   CHECK(same(median(a.to(DType::float16), 0), from_doubles({6.5, 4.5, 2.5}, {3}, DType::float16)));
 }
 
+TEST_CASE("the middle of two numbers is rounded once, however small or large they are", "[order][half]") {
+  for (const double least : {0x1p-24, 3 * 0x1p-24, 65504.0}) {
+    const Tensor one = Tensor(least).to(DType::float16);
+    CHECK(same(median(stack({one, one})), one));
+  }
+  const auto half = [](double x) { return Tensor(x).to(DType::float16); };
+  CHECK(same(median(stack({half(0x1p-24), half(0x1p-23)})), half(0x1p-23)));  // 1.5 * 2^-24, to even
+  CHECK(same(median(stack({half(65504), half(65472)})), half(65472)));        // 65488, to even
+  CHECK(same(median(Tensor{0x1p-149f, 0x1p-149f}), Tensor(0x1p-149f)));
+  CHECK(same(median(Tensor{3e38f, 3e38f}), Tensor(3e38f)));
+  CHECK(same(median(Tensor{-kInfinity, kInfinity}), Tensor(kNaN)));
+}
+
 TEST_CASE("quantiles are the ones NumPy's documentation shows", "[order]") {
   const Tensor a = {{10.0, 7.0, 4.0}, {3.0, 2.0, 1.0}};
   CHECK(same(quantile(a, 0.5), Tensor(3.5)));

@@ -268,6 +268,15 @@ TEST_CASE("numbers drawn side by side are those of their blocks, one by one", "[
     }
 }
 
+TEST_CASE("a generator does not move on when a draw fails", "[random][errors]") {
+  Rng rng(1);
+  rng.bits();
+  const std::uint64_t before = rng.position();
+  const auto draws = [&](const Tensor& x) { return x + uniform({3}, 0, 1, rng); };
+  CHECK_THROWS_AS(freeze(draws, {{3}}), Error);
+  CHECK(rng.position() == before);
+}
+
 TEST_CASE("draws of one stream do not overlap", "[random]") {
   Rng rng(11);
   std::vector<double> all_numbers;

@@ -37,6 +37,11 @@ TEST_CASE("tile and repeat make new elements even where nothing is repeated", "[
   CHECK_FALSE(repeat(x, 1, 0).shares_storage(x));
   CHECK(tile(Tensor(5), {3}).is_contiguous());  // no stretched view
   CHECK(repeat(Tensor{5}, 3, 0).is_contiguous());
+  Tensor both = tile(ones({2, 1}), {3, 4});  // the second axis of what the first has copied
+  CHECK(both.is_contiguous());
+  both.fill(2);
+  CHECK(same(both, full({6, 4}, 2.0f)));
+  CHECK(repeat(expand_dims(transpose(counting({2, 3})), 2), 4, 2).is_contiguous());
 }
 
 TEST_CASE("repeat repeats each slice, as published", "[rearranging]") {

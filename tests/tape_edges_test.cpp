@@ -224,6 +224,28 @@ TEST_CASE("writing single values goes past no tape either", "[tape][errors][host
   CHECK_THROWS_AS(stretched.set<float>(5, 0), ShapeError);
 }
 
+TEST_CASE("copy_async goes past no tape either, and copies what overlaps as it was", "[tape][errors][host]") {
+  const Tensor x = {1.0f, 2.0f};
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = x * 2;
+  CHECK_THROWS_AS(copy_async(zeros({2}), y), TapeError);
+  CHECK(same(y, {2.0f, 4.0f}));
+  const Tensor line = {0, 1, 2, 3, 4};
+  copy_async(line.index({range(0, 4)}), line.index({range(1, 5)})).synchronize();
+  CHECK(same(line, {0, 0, 1, 2, 3}));
+  CHECK(line.version() == 1u);
+}
+
+TEST_CASE("a Buffer made of a Parameter is none", "[tape]") {
+  const Buffer b(Parameter(ones({3})));
+  GradientTape tape;
+  CHECK_THROWS_AS(tape.gradient(sum(b * b), b), TapeError);
+  Parameter p(ones({2}));
+  const Buffer copied(p);
+  CHECK(p.trainable());
+}
+
 TEST_CASE("layers inside Sequential and cells inside unroll are named by the caller's line", "[tape][nn]") {
   nn::Sequential net{nn::Linear{2, 3}, nn::Linear{3, 1}};
   GradientTape tape;

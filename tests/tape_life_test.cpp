@@ -449,6 +449,33 @@ TEST_CASE("an operand that is followed after it was used has nothing to do with 
   }
 }
 
+TEST_CASE("a use before watch counts for the tapes that followed then, and for no other", "[tape]") {
+  Parameter w(2.0f);
+  const Tensor v(3.0f);
+  GradientTape outer({.persistent = true}), inner({.persistent = true, .watch_parameters = false});
+  inner.watch(v);
+  const Tensor z = w * v;  // an entry of both tapes, but w is the outer one's
+  inner.watch(w);
+  const Tensor y = z * w;
+  CHECK(inner.gradient(y, w).item<float>() == 6);  // z
+  CHECK(inner.gradient(y, v).item<float>() == 4);  // w * w
+  const std::vector<Tensor> both = inner.gradient(y, {v, w});
+  CHECK(both[0].item<float>() == 4);
+  CHECK(both[1].item<float>() == 6);
+  CHECK_FALSE(inner.gradient(z, w).defined());
+  CHECK(inner.explain(z, w).find("was not computed from the source") != std::string::npos);
+  CHECK(inner.explain(y, w).find("depends on the source") != std::string::npos);
+  const std::vector<RecordedOperation> operations = inner.operations();
+  REQUIRE(operations.size() == 2);
+  CHECK(operations[0].inputs[0].id == -1);
+  CHECK(operations[1].inputs[1].id == inner.id_of(w));
+  CHECK(inner.gradient(w, w).item<float>() == 1);
+  CHECK(outer.gradient(y, w).item<float>() == 12);  // 2wv
+  const Tensor later = z * w * w;
+  CHECK(inner.gradient(later, w).item<float>() == 24);  // 2zw
+  CHECK(outer.gradient(later, w).item<float>() == 36);  // 3w^2 v
+}
+
 TEST_CASE("a tape whose replay throws gives its memory back all the same", "[tape][errors]") {
   const Tensor x = random_in(-1, 1, {64}, DType::float32, 1);
   const std::int64_t before = memory::stats().in_use;

@@ -144,7 +144,8 @@ Tensor custom_gradient(const Tensor& x, F&& forward, B&& backward, Where where =
 /// Cost      one more run of the function for each replay, and during it what recording it would have kept
 /// Throws    Error  no results, or an undefined one. `GradientTape::gradient` throws ShapeError or DTypeError, naming
 ///           this line, if the second run returns other shapes or types than the first; TapeError, as ever, if an
-///           input or a Parameter was changed in place in between. If the function throws, default_rng is where it was
+///           input or a Parameter was changed in place in between, or if the function itself changes in place what it
+///           has computed, which the first run lets pass. If the function throws, default_rng is where it was
 /// Source    T. Chen et al., "Training deep nets with sublinear memory cost", 2016
 /// Defined in autograd/recompute.cpp.
 template <class F>

@@ -67,7 +67,7 @@ class Plan {
   /// Computes the results of the inputs, on this thread alone. Allocates nothing, takes no lock, and starts nothing, from
   /// the first run on and on any thread. Throws IndexError if an index among the inputs is out of range; the states are
   /// then undetermined until `reset`.
-  void run();
+  void run(Where where = Where::current());
   /// States begin again as they did when the plan was made.
   void reset() noexcept;
 

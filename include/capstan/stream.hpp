@@ -107,9 +107,10 @@ void synchronize(Device device = default_device(), Where where = Where::current(
 Tensor pinned(const Tensor& x, Where where = Where::current());
 bool is_pinned(const Tensor& x, Where where = Where::current());
 
-/// Copies x to the GPU, or back, without waiting: `to` has x's shape and type (ShapeError, DTypeError), both are
-/// contiguous (ShapeError), and the one on the host should be pinned (else the call waits). What the host reads or
-/// changes before the event is reached is undetermined.
+/// Copies x to the GPU, or back, or within one device, without waiting: `to` has x's shape and type (ShapeError,
+/// DTypeError), both are contiguous (ShapeError), and the one on the host should be pinned (else the call waits). What
+/// the host reads or changes before the event is reached is undetermined. Counts as a write to `to`, as `assign` does:
+/// TapeError if a tape follows x, or `to` as the result of an operation.
 Event copy_async(const Tensor& x, const Tensor& to, Where where = Where::current());
 
 }  // namespace capstan

@@ -210,14 +210,26 @@ namespace {
 
 constinit thread_local bool inside_loop = false, real_time = false, rehearsal = false;
 
+/// Of this thread, whose processors the workers inherit.
+int allowed_processors() noexcept {
+  for (int most = 1024; most <= 1 << 20; most *= 2) {  // the kernel refuses sets that are smaller than its own
+    cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(most));
+    if (set == nullptr) return 1;
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(most));
+    const bool known = sched_getaffinity(0, bytes, set) == 0;
+    const int count = known ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (known) return count;
+  }
+  return 1;
+}
+
 int default_threads() noexcept {
   if (const char* text = std::getenv("CAPSTAN_NUM_THREADS")) {
     const int count = std::atoi(text);
     if (count >= 1) return count < 1024 ? count : 1024;
   }
-  cpu_set_t set;  // of this thread, whose processors the workers inherit
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
+  const int count = std::min(allowed_processors(), 1024);
   const std::int64_t quota = ControlGroups().processors();
   return quota > 0 && quota < count ? static_cast<int>(quota) : count;
 }

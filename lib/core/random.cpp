@@ -12,6 +12,7 @@
 #include "lib/core/dispatch.hpp"
 #include "lib/core/observe.hpp"
 #include "lib/core/recording.hpp"
+#include "lib/core/rng_rollback.hpp"
 #include "lib/kernels/philox.hpp"
 
 namespace capstan {
@@ -83,6 +84,7 @@ Tensor draw(const char* op, const Shape& shape, core::RandomTask task, Rng& rng,
   }
   task.seed = rng.seed();
   task.stream = rng.state().stream;
+  const RngRollback rollback(rng);
   task.first_block = rng.take(static_cast<std::uint64_t>(random_blocks(task.kind, shape.numel())));
   note_start();
   backend_of(options.device, where).random(task, *result.impl());
@@ -160,6 +162,7 @@ Tensor permutation(std::int64_t count, Rng& rng, Where where) {
   constexpr std::int64_t kAtOnce = 64;  // places that are drawn side by side, while their lines come from memory
   std::int64_t places[kAtOnce];
   const RngState state = rng.state();
+  const core::RngRollback rollback(rng);
   std::uint64_t next = rng.take(static_cast<std::uint64_t>(count > 0 ? count - 1 : 0));
   for (std::int64_t i = count - 1, drawn = 0; i > 0; i -= drawn) {
     drawn = std::min(i, kAtOnce);

@@ -1,6 +1,8 @@
 #include <capstan/create.hpp>
 #include <capstan/sparse.hpp>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -19,6 +21,12 @@ namespace {
 
 constinit std::mutex filling;  // of several readers of a tensor one fills it in
 
+/// Nobody is in the middle of that at a fork.
+void keep_whole_when_forked() noexcept {
+  static const int done = pthread_atfork([] { filling.lock(); }, [] { filling.unlock(); }, [] { filling.unlock(); });
+  static_cast<void>(done);
+}
+
 /// Own contiguous elements; no tape sees it.
 Tensor copied(const TensorImpl& x, Where where) {
   Tensor result = make_tensor(x.shape, x.dtype, x.device(), where);
@@ -29,6 +37,7 @@ Tensor copied(const TensorImpl& x, Where where) {
 }  // namespace
 
 Tensor make_sliced(RowSlices slices, const Shape& shape, Where where) {
+  keep_whole_when_forked();
   const TensorImpl& values = *slices.values.impl();
   Tensor result = make_tensor(Shape({0}), values.dtype, values.device(), where);
   TensorImpl& impl = *result.impl();

@@ -135,26 +135,4 @@ bool is_pinned(const Tensor& x, Where where) {
   return core::cuda_runtime() != nullptr && core::cuda_runtime()->is_pinned(impl);
 }
 
-Event copy_async(const Tensor& x, const Tensor& to, Where where) {
-  constexpr const char* op = "copy_async";
-  const TensorImpl& from = core::defined(op, x, where);
-  const TensorImpl& target = core::defined(op, to, where);
-  if (from.shape != target.shape)
-    base::fail<ShapeError>(where, op, ": the source is ", from.shape, " and the target ", target.shape,
-                           "; they must be equal.");
-  if (from.dtype != target.dtype)
-    base::fail<DTypeError>(where, op, ": the source is ", from.dtype, " and the target ", target.dtype,
-                           "; they must be equal.");
-  if (!from.contiguous || !target.contiguous)
-    base::fail<ShapeError>(where, op, ": the ", from.contiguous ? "target" : "source",
-                           " is not contiguous; both must be.");
-  const Device a = from.device(), b = target.device();
-  core::note_start();
-  core::note_write(*to.impl(), where);
-  if (a == b) core::backend_of(a, where).copy(from, *to.impl());
-  else core::cuda_runtime()->transfer_later(from, *to.impl(), where);
-  core::note_made(op, to, where);
-  return Event(a.kind != DeviceKind::cpu ? a : b, where);
-}
-
 }  // namespace capstan

@@ -1,4 +1,5 @@
 // Average pooling, and its transpose, which hands each mean back to what it was made of.
+#include <algorithm>
 #include <cstring>
 
 #include "lib/core/dispatch.hpp"
@@ -99,10 +100,7 @@ void stretch_row(const T* grad, std::int64_t count, std::int64_t kernel, T divis
     }
     return;
   }
-  for (std::int64_t o = 0; o < count; ++o) {
-    const T share = grad[o] / divisor;
-    for (std::int64_t k = 0; k < kernel; ++k) *to++ = share;
-  }
+  for (std::int64_t o = 0; o < count; ++o) to = std::fill_n(to, kernel, grad[o] / divisor);
 }
 
 template <class T>

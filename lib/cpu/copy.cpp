@@ -34,23 +34,23 @@ void transpose_tile(const Word* from, std::int64_t from_row, Word* to, std::int6
     for (std::int64_t j = 0; j < columns; ++j) to[i * to_row + j] = from[j * from_row + i];
 }
 
-template <class Word>
-void copy_row(const Word* from, std::int64_t from_step, Word* to, std::int64_t to_step, std::int64_t count) {
-  if (from_step == 1 && to_step == 1) std::memcpy(to, from, sizeof(Word) * static_cast<std::size_t>(count));
-  else
-    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
-}
-
 /// One row `count` times: copies of what is there already, so that short rows are no calls each.
 template <class Word>
 void repeat_row(const Word* from, std::int64_t width, Word* to, std::int64_t count) {
   constexpr std::int64_t kCached = (16 << 10) / static_cast<std::int64_t>(sizeof(Word));  // in the first-level cache
   const std::int64_t total = width * count, most = std::max(kCached / width, std::int64_t{1}) * width;
-  copy_row(from, 1, to, 1, width);
+  copy_run(from, to, width);
   for (std::int64_t done = width, next = 0; done < total; done += next) {
     next = std::min({done, most, total - done});
-    copy_row(to, 1, to + done, 1, next);
+    copy_run(to, to + done, next);
   }
+}
+
+template <class Word>
+void copy_row(const Word* from, std::int64_t from_step, Word* to, std::int64_t to_step, std::int64_t count) {
+  if (from_step == 1 && to_step == 1) return copy_run(from, to, count);
+  if (from_step == 0 && to_step == 1 && count >= kTile) return repeat_row(from, 1, to, count);
+  for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * from_step];
 }
 
 /// The loop in which the input has unit stride, if the innermost one is not it: 0 .. rank-2, else -1.

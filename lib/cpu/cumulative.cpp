@@ -5,6 +5,7 @@
 // totalled, and then run from where the parts before them end. Along other axes whole rows of totals advance at once.
 // No result depends on the number of threads.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -48,7 +49,7 @@ struct NearProduct {
   void join(const NearProduct& after) noexcept { add(after.total); }
   void add(double x) noexcept {
     const double product = total * x;
-    total = std::fabs(product) < std::numeric_limits<double>::min() ? 0 : product;
+    total = std::fabs(product) < std::numeric_limits<double>::min() ? std::copysign(0.0, product) : product;
   }
   double value() const noexcept { return total; }
 };
@@ -332,6 +333,70 @@ void run_far_products(const T* x, T* y, const Around& around, bool reverse) {
   });
 }
 
+/// Which of two elements is the extreme one: the later of equal ones, and the last NaN.
+template <class Order, bool kLargest>
+struct Later {
+  using Word = typename Order::Word;
+  bool wins(Word x, Word best) const noexcept {
+    if constexpr (std::is_void_v<typename Order::Native>) {
+      const Word a = Order::encode(x), b = Order::encode(best);
+      return Order::is_nan(x) | (!Order::is_nan(best) & (kLargest ? a >= b : a <= b));
+    } else {
+      const auto a = std::bit_cast<typename Order::Native>(x), b = std::bit_cast<typename Order::Native>(best);
+      return (kLargest ? a >= b : a <= b) | (a != a);
+    }
+  }
+};
+
+template <class Word>
+struct Best {
+  Word value;
+  std::int64_t place;
+};
+
+/// One line. Blocks in which nothing wins are filled, as most are that stand far from its beginning.
+template <class Word, class Rule>
+void run_extremes(const Word* x, std::int64_t count, Rule later, Word* values, std::int64_t* places) {
+  constexpr std::int64_t kBlock = 16;
+  Best<Word> best{x[0], 0};
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t end = std::min(begin + kBlock, count);
+    if (end - begin == kBlock) {
+      int winners = 0;
+      for (std::int64_t i = 0; i < kBlock; ++i) winners += later.wins(x[begin + i], best.value);
+      if (winners == 0) {
+        std::fill_n(values + begin, kBlock, best.value);
+        std::fill_n(places + begin, kBlock, best.place);
+        continue;
+      }
+    }
+    for (std::int64_t i = begin; i < end; ++i) {
+      if (later.wins(x[i], best.value)) best = {x[i], i};
+      values[i] = best.value;
+      places[i] = best.place;
+    }
+  }
+}
+
+template <class Word, class Rule>
+void run_extremes_along(const Word* x, const Around& around, Rule later, Word* values, std::int64_t* places) {
+  const std::int64_t count = around.count;
+  if (around.inner == 1)
+    return base::parallel_for(around.outer, kExpensiveGrain / count + 1, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t at = begin * count; at < end * count; at += count)
+        run_extremes(x + at, count, later, values + at, places + at);
+    });
+  walk_columns(around, false, Best<Word>(),
+               [=](Best<Word>* best, std::int64_t first, std::int64_t width, std::int64_t k, std::int64_t row) {
+                 for (std::int64_t j = 0; j < width; ++j) {
+                   const Word own = x[first + j];
+                   if (k == 0 || later.wins(own, best[j].value)) best[j] = {own, row};
+                   values[first + j] = best[j].value;
+                   places[first + j] = best[j].place;
+                 }
+               });
+}
+
 }  // namespace
 
 void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bool reverse, TensorImpl& out) {
@@ -359,23 +424,14 @@ void cumulate(Cumulation kind, const TensorImpl& x, int axis, bool exclusive, bo
 void cumulative_extreme(bool largest, const TensorImpl& x, int axis, TensorImpl& values, TensorImpl& indices) {
   if (values.numel() == 0) return;
   const Tensor dense = packed(x);
+  const Around around(x.shape, axis);
   visit_order(x.dtype, [&]<class Order>(Order) {
     using Word = typename Order::Word;
-    struct Best {
-      Word key, bits;
-      std::int64_t row;
+    const auto run = [&](auto later) {
+      run_extremes_along(dense.impl()->as<Word>(), around, later, values.as<Word>(), indices.as<std::int64_t>());
     };
-    const Word* from = dense.impl()->as<Word>();
-    Word* to = values.as<Word>();
-    std::int64_t* places = indices.as<std::int64_t>();
-    const auto better = [=](Best& best, std::int64_t at, std::int64_t k, std::int64_t row) {
-      const Word bits = from[at], key = Order::encode(bits);
-      const Word rank = largest || Order::is_nan(bits) ? key : static_cast<Word>(~key);  // NaN wins either way
-      if (k == 0 || rank >= best.key) best = {rank, bits, row};
-      to[at] = best.bits;
-      places[at] = best.row;
-    };
-    walk_lines(Around(x.shape, axis), false, Best{}, better);
+    if (largest) run(Later<Order, true>());
+    else run(Later<Order, false>());
   });
 }
 

@@ -5,6 +5,7 @@
 // the three maps here are closed under differentiation.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/along.hpp"
@@ -33,6 +34,18 @@ struct Geometry {
 struct Coordinate {
   double value, slope;
 };
+
+/// For whatever can be a place what std::floor and std::nearbyint give, which are calls where processors without
+/// SSE 4.1 are served.
+double rounded_down(double x) {
+  if (!(std::fabs(x) < 0x1p52)) return x;
+  const auto whole = static_cast<double>(static_cast<std::int64_t>(x));
+  return whole > x ? whole - 1 : whole;
+}
+double rounded_to_even(double x) {
+  constexpr double kShift = 0x1.8p52;
+  return std::fabs(x) < 0x1p51 ? x + kShift - kShift : x;
+}
 
 /// Mirrored at `low` and at `low + span`.
 Coordinate reflected(Coordinate c, double low, double span) {
@@ -75,8 +88,8 @@ double cubic_weight(int k, double part, int order) {
 
 /// What a place reads along one axis. What has no weight is not read: 0 times infinity would be NaN.
 struct AxisTaps {
-  std::int64_t place[4] = {};
-  double weight[4] = {};
+  std::int64_t place[4];
+  double weight[4];
   int count = 0;
   bool bad = false;  // there is no such place
 
@@ -99,9 +112,9 @@ AxisTaps taps_along(double g, std::int64_t places, int order, const GridSample& 
   if (task.mode != SampleMode::cubic) c = held_inside(c, size, task);
   double factor = 1;
   for (int i = 0; i < order; ++i) factor *= c.slope;
-  const double below = std::floor(c.value), part = c.value - below;
+  const double below = rounded_down(c.value), part = c.value - below;
   switch (task.mode) {
-    case SampleMode::nearest: taps.add(std::nearbyint(c.value), size, order == 0 ? 1 : 0); break;
+    case SampleMode::nearest: taps.add(rounded_to_even(c.value), size, order == 0 ? 1 : 0); break;
     case SampleMode::linear:
       if (order > 1) break;
       taps.add(below, size, order == 0 ? 1 - part : -factor);
@@ -115,13 +128,14 @@ AxisTaps taps_along(double g, std::int64_t places, int order, const GridSample& 
   return taps;
 }
 
-/// What a place reads of a plane.
+/// What a place reads of a plane. Nothing at first but one value that has no axes.
 struct Spot {
-  std::int64_t offset[kMostTaps] = {};
-  double weight[kMostTaps] = {1};
-  int count = 1;
-  bool bad = false;
+  std::int64_t offset[kMostTaps];
+  double weight[kMostTaps];
+  int count;
+  bool bad;  // reads nothing
 
+  void clear() { offset[0] = 0, weight[0] = 1, count = 1, bad = false; }
   /// Another axis, which moves faster.
   void extend(const AxisTaps& taps, std::int64_t size) {
     bad = bad || taps.bad;
@@ -135,10 +149,17 @@ struct Spot {
     }
     count *= taps.count;
   }
+  /// Calls use(offset, weight) for all that is read. As many as most places read are spelled out.
+  template <class Use>
+  void each(Use use) const {
+    const auto first = [&]<int... k>(std::integer_sequence<int, k...>) { (use(offset[k], weight[k]), ...); };
+    if (count == 4) return first(std::make_integer_sequence<int, 4>());
+    for (int i = 0; i < count; ++i) use(offset[i], weight[i]);
+  }
   template <class T>
   double read(const T* plane) const {
     double sum = bad ? std::nan("") : 0;
-    for (int i = 0; i < count; ++i) sum += weight[i] * static_cast<double>(plane[offset[i]]);
+    each([&](std::int64_t at, double w) { sum += w * static_cast<double>(plane[at]); });
     return sum;
   }
 };
@@ -148,7 +169,7 @@ template <class T>
 void find_spots(const T* grid, std::int64_t count, const Geometry& geometry, const GridSample& task, const int* order,
                 Spot* spots) {
   for (std::int64_t i = 0; i < count; ++i, grid += task.axes) {
-    spots[i] = Spot();
+    spots[i].clear();
     for (int axis = 0; axis < task.axes; ++axis) {
       const double coordinate = static_cast<double>(grid[task.axes - 1 - axis]);
       spots[i].extend(taps_along(coordinate, geometry.size[axis], order[axis], task), geometry.size[axis]);
@@ -192,8 +213,8 @@ void spread_places(const T* grad, const T* grid, std::int64_t planes, const Geom
       for (std::int64_t i = 0; i < count; ++i) {
         if (spots[i].bad) continue;
         const double value = static_cast<double>(grad[plane * g.places + first + i]);
-        for (int k = 0; k < spots[i].count; ++k)
-          sums[plane * g.plane + spots[i].offset[k]] += spots[i].weight[k] * value;
+        double* const own = sums + plane * g.plane;
+        spots[i].each([=](std::int64_t at, double w) { own[at] += w * value; });
       }
   }
 }

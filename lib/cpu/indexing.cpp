@@ -83,7 +83,7 @@ bool take_row(std::int64_t position, const Word* from, std::int64_t step, Word* 
   if (position < 0) position += rule.size;
   if (position < 0 || position >= rule.size) return false;
   from += position * rule.scale;
-  if (step == 1) std::memcpy(to, from, bytes);
+  if (step == 1) copy_run(from, to, count);
   else
     for (std::int64_t i = 0; i < count; ++i) to[i] = from[i * step];
   return true;

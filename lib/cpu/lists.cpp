@@ -40,20 +40,36 @@ double powers_of(const T* x, std::int64_t count, double order) {
   return sum_of_terms(x, count, [=](double value) { return std::pow(std::fabs(value), order); });
 }
 
+/// By way of a block of their own, since `to` may be where they are.
+template <class T>
+void multiply_in_double(const T* from, double factor, T* to, std::int64_t count) {
+  constexpr std::int64_t kBlock = 256;
+  T products[kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t here = std::min(kBlock, count - begin);
+    for (std::int64_t i = 0; i < here; ++i) products[i] = static_cast<T>(factor * static_cast<double>(from[begin + i]));
+    std::copy_n(products, here, to + begin);
+  }
+}
+
 }  // namespace
 
 void scale(const TensorImpl& x, const TensorImpl& factor, TensorImpl& out, TensorImpl* bad) {
   std::atomic<bool> any{false};
+  const double number = *factor.as<double>();
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
     const FloatKernels<T>& k = simd().of<T>();
-    const T by = static_cast<T>(*factor.as<double>());
+    const T by = static_cast<T>(number);
+    const bool exact = static_cast<double>(by) == number;
     base::parallel_for(x.numel(), kCheapGrain, [&](std::int64_t begin, std::int64_t end) {
       bool seen = false;
       for (std::int64_t at = begin; at < end; at += kPiece) {
         const std::int64_t count = std::min(kPiece, end - at);
-        const T* from = x.as<T>() + at;
+        const T* const from = x.as<T>() + at;
+        T* const to = out.as<T>() + at;
         if (bad != nullptr) seen = k.any_bad(from, count, true) || seen;
-        k.binary[kernels::kBinaryId<kernels::Mul>](from, 1, &by, 0, out.as<T>() + at, count);
+        if (exact) k.binary[kernels::kBinaryId<kernels::Mul>](from, 1, &by, 0, to, count);
+        else multiply_in_double(from, number, to, count);
       }
       if (seen) any.store(true, std::memory_order_relaxed);
     });
@@ -67,8 +83,9 @@ void blend(const TensorImpl& value, double weight, TensorImpl& average) {
       const T* __restrict__ from = value.as<T>();
       T* __restrict__ to = average.as<T>();
       for (std::int64_t i = begin; i < end; ++i) {
-        const auto old = static_cast<double>(to[i]);
-        to[i] = static_cast<T>(old + weight * (static_cast<double>(from[i]) - old));
+        const auto old = static_cast<double>(to[i]), next = static_cast<double>(from[i]);
+        const double moved = old + weight * (next - old);
+        to[i] = static_cast<T>(old == next ? old : moved);  // infinities have no difference
       }
     });
   });

@@ -105,7 +105,7 @@ void compress(const TensorImpl& x, const TensorImpl& mask, const TensorImpl& bef
     std::byte* to = out.data + skipped[block] * bytes;
     for_stretches(values, begin, end, [&](bool chosen, std::int64_t from, std::int64_t until) {
       if (!chosen) return;
-      std::memcpy(to, x.data + from * bytes, static_cast<std::size_t>((until - from) * bytes));
+      copy_run(x.data + from * bytes, to, (until - from) * bytes);
       to += (until - from) * bytes;
     });
   });
@@ -128,9 +128,9 @@ void expand(const TensorImpl& values, const TensorImpl& mask, const TensorImpl& 
   for_blocks(mask, row, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     const std::byte* from = values.data + skipped[block] * bytes;
     for_stretches(flags, begin, end, [&](bool chosen, std::int64_t first, std::int64_t until) {
-      const auto size = static_cast<std::size_t>((until - first) * bytes);
-      if (chosen) std::memcpy(out.data + first * bytes, from, size);
-      else std::memset(out.data + first * bytes, 0, size);
+      const std::int64_t size = (until - first) * bytes;
+      if (chosen) copy_run(from, out.data + first * bytes, size);
+      else std::memset(out.data + first * bytes, 0, static_cast<std::size_t>(size));
       if (chosen) from += size;
     });
   });

@@ -226,17 +226,25 @@ void resample_rows(const T* x, const Plan& plan, T* out) {
   });
 }
 
-/// The same where each place reads one other as it is.
+/// The same where each place reads one other as it is. Rows that read the same one are copies of the first of them.
 template <class Word>
 void pick_rows(const Word* x, const Plan& plan, Word* out) {
   const std::int64_t width = plan.to[2];
+  core::ScratchVector<std::int64_t> list;
+  list.reserve(static_cast<std::size_t>(width));
+  for (std::int64_t i = 0; i < width; ++i) list.push_back(plan.taps[2].of(i)[0].place);
+  const std::int64_t* const places = list.data();
   base::parallel_for(plan.rows(), plan.grain(), [&](std::int64_t begin, std::int64_t end) {
+    const Word* before = nullptr;
     for (std::int64_t number = begin; number < end; ++number) {
       const Row row(plan, number);
       const std::int64_t first = plan.taps[0].of(row.first)[0].place, second = plan.taps[1].of(row.second)[0].place;
-      const Word* from = x + row.plane + (first * plan.from[1] + second) * plan.from[2];
-      Word* to = out + number * width;
-      for (std::int64_t i = 0; i < width; ++i) to[i] = from[plan.taps[2].of(i)[0].place];
+      const Word* const from = x + row.plane + (first * plan.from[1] + second) * plan.from[2];
+      Word* const to = out + number * width;
+      if (from == before) copy_run(to - width, to, width);
+      else
+        for (std::int64_t i = 0; i < width; ++i) to[i] = from[places[i]];
+      before = from;
     }
   });
 }

@@ -92,9 +92,8 @@ template <class T>
 struct Set {
   T one(T, T value) const { return value; }
   void row(T* to, std::int64_t to_step, const T* from, std::int64_t step, std::int64_t count) const {
-    if (to_step == 1 && step == 1) std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(count));
-    else
-      for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * step];
+    if (to_step == 1 && step == 1) return copy_run(from, to, count);
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = from[i * step];
   }
 };
 
@@ -121,13 +120,17 @@ struct Add {
 
 template <class T, bool larger>
 struct Extreme {
+  using Choice = std::conditional_t<larger, kernels::Maximum, kernels::Minimum>;
+
   T one(T a, T b) const {
-    if constexpr (std::is_floating_point_v<T>) {
-      if (b != b) return b;  // and a NaN in `a` stays, since nothing compares with it
-    }
-    return (larger ? b > a : b < a) ? b : a;
+    if constexpr (std::is_floating_point_v<T>) return Choice::forward(a, b);
+    else return (larger ? b > a : b < a) ? b : a;
   }
   void row(T* to, std::int64_t to_step, const T* from, std::int64_t step, std::int64_t count) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (to_step == 1 && (step == 0 || step == 1))
+        return simd().of<T>().binary[kernels::kBinaryId<Choice>](to, 1, from, step, to, count);
+    }
     for (std::int64_t i = 0; i < count; ++i) to[i * to_step] = one(to[i * to_step], from[i * step]);
   }
 };
@@ -239,7 +242,7 @@ void copy_row(const T* from, T* to, std::int64_t count) {
     const std::int64_t first = 0;
     simd().of<Float>().copy_rows(reinterpret_cast<const Float*>(from), &first, 1, reinterpret_cast<Float*>(to), count);
   } else {
-    std::memcpy(to, from, sizeof(T) * static_cast<std::size_t>(count));
+    copy_run(from, to, count);
   }
 }
 

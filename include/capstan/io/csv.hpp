@@ -16,7 +16,7 @@ namespace capstan CAPSTAN_PUBLIC {
 namespace io {
 
 /// What a column holds. Automatic: int64 if all its fields are integers of 64 bits; float64 if they are numbers or
-/// empty; text otherwise.
+/// empty, where the sign of -0 is kept only behind the first that is no integer; text otherwise.
 enum class ColumnType : std::uint8_t { automatic, int64, float32, float64, text };
 
 /// What an empty field stands for: a number, in columns of numbers; or a text, as if it stood in the file.
