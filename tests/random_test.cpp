@@ -268,7 +268,7 @@ TEST_CASE("numbers drawn side by side are those of their blocks, one by one", "[
     }
 }
 
-TEST_CASE("a generator does not move on when a draw fails", "[random][errors]") {
+TEST_CASE("a generator does not move on when a draw fails", "[random][errors][host]") {
   Rng rng(1);
   rng.bits();
   const std::uint64_t before = rng.position();
