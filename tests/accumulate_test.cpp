@@ -276,6 +276,20 @@ TEST_CASE("scaling a list says whether all of it was finite", "[lists]") {
   CHECK(same(scale_each({Tensor{5.0f}}, 1.0 / 3).tensors[0], {1.6666666f}));  // and 1.6666667 by a factor of float32
 }
 
+TEST_CASE("the gradient of scaling a list can be taken once more, by factors that float32 has not too",
+          "[lists][tape]") {
+  const Tensor x = {1e-10f, 2e-10f};
+  GradientTape outer;
+  outer.watch(x);
+  GradientTape inner;
+  inner.watch(x);
+  const Tensor y = scale_each({x * x}, 1e39).tensors[0];
+  const GradientOptions small = {.output_gradient = Tensor{1e-10f, 1e-10f}};
+  const Tensor slope = inner.gradient(y, x, small);  // 2e29 x
+  CHECK(close(slope, {2e19f, 4e19f}, tolerance::roundings32));
+  CHECK(close(outer.gradient(slope, x, small), {2e19f, 2e19f}, tolerance::roundings32));
+}
+
 TEST_CASE("blending goes a share of the way, exactly there for a weight of 1", "[lists]") {
   for (const DType dtype : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
     const Tensors averages = {Tensor{0.0, 8.0}.to(dtype), Tensor{1, 2}};

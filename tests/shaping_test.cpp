@@ -90,6 +90,10 @@ TEST_CASE("broadcast_to stretches without a copy", "[shaping]") {
   CHECK(same(broadcast_to(x, {2, 3}), {{1, 2, 3}, {1, 2, 3}}));
   CHECK(same(broadcast_to(expand_dims(x, 1), {3, 2}), {{1, 1}, {2, 2}, {3, 3}}));
   CHECK(broadcast_to(x, {4, -1}).shape() == Shape{4, 3});  // -1 keeps a size
+  for (const DType type : {DType::uint8, DType::float16, DType::float32, DType::float64}) {
+    const Tensor rows = broadcast_to(Tensor{{1}, {2}, {3}}.to(type), {3, 100}).contiguous();
+    for (int i = 0; i < 3; ++i) CHECK(values(rows[i]) == std::vector<double>(100, i + 1));
+  }
   CHECK(broadcast_to(x, {2, 3}).shares_storage(x));
   CHECK(broadcast_to(x, {0, 3}).numel() == 0);
   CHECK(broadcast_to(Tensor(7), {}).shape() == Shape{});

@@ -470,6 +470,7 @@ TEST_CASE("a use before watch counts for the tapes that followed then, and for n
   CHECK(operations[0].inputs[0].id == -1);
   CHECK(operations[1].inputs[1].id == inner.id_of(w));
   CHECK(inner.gradient(w, w).item<float>() == 1);
+  CHECK(inner.gradient({z, w}, std::vector<Tensor>{w})[0].item<float>() == 1);
   CHECK(outer.gradient(y, w).item<float>() == 12);  // 2wv
   const Tensor later = z * w * w;
   CHECK(inner.gradient(later, w).item<float>() == 24);  // 2zw
