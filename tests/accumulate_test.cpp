@@ -278,16 +278,15 @@ TEST_CASE("scaling a list says whether all of it was finite", "[lists]") {
 
 TEST_CASE("the gradient of scaling a list can be taken once more, by factors that float32 has not too",
           "[lists][tape]") {
-  const Tensor x = {1e-10f, 2e-10f};
+  const Tensor x = {1e-30f, 2e-30f}, small = {1e-30f, 1e-30f};
   GradientTape outer;
   outer.watch(x);
   GradientTape inner;
   inner.watch(x);
-  const Tensor y = scale_each({x * x}, 1e39).tensors[0];
-  const GradientOptions small = {.output_gradient = Tensor{1e-10f, 1e-10f}};
-  const Tensor slope = inner.gradient(y, x, small);  // 2e29 x
-  CHECK(close(slope, {2e19f, 4e19f}, tolerance::roundings32));
-  CHECK(close(outer.gradient(slope, x, small), {2e19f, 2e19f}, tolerance::roundings32));
+  const Tensor y = scale_each({x}, 1e39).tensors[0];
+  const Tensor slope = inner.gradient(y * y, x, {.output_gradient = small});  // 2e48 x
+  CHECK(close(slope, {2e18f, 4e18f}, tolerance::roundings32));
+  CHECK(close(outer.gradient(slope, x, {.output_gradient = small}), {2e18f, 2e18f}, tolerance::roundings32));
 }
 
 TEST_CASE("blending goes a share of the way, exactly there for a weight of 1", "[lists]") {
