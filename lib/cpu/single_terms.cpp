@@ -143,9 +143,13 @@ void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places)
 template <class T>
 void give_in_blocks(const SingleTerm<T>* terms, std::int64_t count, const Matrix<const T>& b, T* c, std::int64_t c_row,
                     std::int64_t width, bool one_by_one) {
+  // a part for each thread, as wide as can be: rows are read piece by piece else, and their pages many times
   const std::int64_t lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
-  base::parallel_for(units, kCheapGrain / (2 * count * lanes + 1) + 1, [&](std::int64_t first, std::int64_t last) {
-    const std::int64_t column = first * lanes, columns = std::min(last * lanes, width) - column;
+  const std::int64_t most = std::clamp(units, std::int64_t{1}, std::int64_t{threads()});
+  const std::int64_t parts = std::clamp(2 * count * width / kCheapGrain, std::int64_t{1}, most);
+  base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t column = units * first / parts * lanes;
+    const std::int64_t columns = std::min(units * last / parts * lanes, width) - column;
     for (std::int64_t i = 0; i < count; i += kSumBlock)
       simd().of<T>().give_terms({terms + i, std::min(kSumBlock, count - i), b.data + column, b.row, c + column, c_row,
                                  columns, true, one_by_one});
