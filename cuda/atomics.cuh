@@ -3,13 +3,15 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "lib/core/backend.hpp"
 
 namespace capstan::on_cuda {
 
-/// What stands in a place behind `value`, where `old` stood. Integers wrap around; NaN stays, and wins.
+/// What stands in a place behind `value`, where `old` stood. Integers wrap around; NaN stays, and wins. Extremes are the
+/// same bits in whatever order they meet: +0 is above -0, and all NaN are one.
 template <class T>
 __device__ inline T combined(core::Combine kind, T old, T value) {
   if (kind == core::Combine::add) {
@@ -21,7 +23,12 @@ __device__ inline T combined(core::Combine kind, T old, T value) {
     }
   }
   if constexpr (std::is_floating_point_v<T>) {
-    if (value != value) return value;
+    using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    if (old != old || value != value) return std::numeric_limits<T>::quiet_NaN();
+    if (old == value) {
+      const bool negative = __builtin_bit_cast(Bits, old) >> (8 * sizeof(T) - 1) != 0;
+      return negative == (kind == core::Combine::max) ? value : old;
+    }
   }
   return (kind == core::Combine::max ? value > old : value < old) ? value : old;
 }

@@ -57,6 +57,13 @@ void check(cublasStatus_t status, const char* what) {
   base::fail<BackendError>(now.where, now.op, " on cuda:", now.device, ": ", what, " failed: ", name_of(status), ".");
 }
 
+bool made_room(cudaError_t status) noexcept {
+  if (status != cudaErrorMemoryAllocation) return false;
+  cudaGetLastError();
+  device(call().device).allocator().release();
+  return true;
+}
+
 void check_launch(cudaError_t status, dim3 blocks, dim3 threads) {
   const bool waiting = waits_always() && capture_on(call().device) == nullptr;
   if (status == cudaSuccess && waiting) status = cudaStreamSynchronize(call().stream);

@@ -65,8 +65,9 @@ struct Plan {
   FilterDescriptor filter;
   ConvolutionDescriptor convolution;
   cudnnMathType_t math;
-  int algorithm = -1;  // none
-  int next = 0;        // candidates that have been looked at
+  int algorithm = -1;    // none
+  int next = 0;          // candidates that have been looked at
+  bool passing = false;  // what failed may do another time: memory was short, or operands lay badly
   std::size_t bytes = 0;
 
   Plan(const Convolution& c, bool tf32) : math(math_of(c.dtype, tf32)) {
@@ -203,7 +204,11 @@ void choose(cudnnHandle_t handle, Plan& plan) {
   int found = 0;
   plan.algorithm = -1;
   check(cudnnSetConvolutionMathType(plan.convolution, plan.math), "cudnnSetConvolutionMathType");
-  if (Way::candidates(handle, plan, 2 * Way::kCount, &found, list) != CUDNN_STATUS_SUCCESS) return;
+  if (const cudnnStatus_t status = Way::candidates(handle, plan, 2 * Way::kCount, &found, list);
+      status != CUDNN_STATUS_SUCCESS) {
+    plan.passing |= CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED;
+    return;
+  }
   while (plan.next < found) {
     const typename Way::Candidate& candidate = list[plan.next++];
     const bool steady = candidate.determinism == CUDNN_DETERMINISTIC;
@@ -260,6 +265,34 @@ bool begin_well(const void* a, const void* b, const void* out) noexcept {
   return true;
 }
 
+/// Whether the plan's algorithm has done it; if not another one may.
+template <class Way>
+bool attempt(cudnnHandle_t handle, Plan& plan, const Factors& factors, const void* a, const void* b, void* out) {
+  constexpr cudnnStatus_t kNoMemory = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  Tensor space;
+  try {
+    if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
+  } catch (const OutOfMemoryError&) {  // the next one may need none
+    plan.passing = true;
+    return false;
+  }
+  const auto run = [&] {
+    return Way::run(handle, plan, factors, a, b, plan.bytes > 0 ? space.impl()->data : nullptr, out);
+  };
+  cudnnStatus_t status = run();
+  if (status == kNoMemory) {
+    device(call().device).allocator().release();
+    status = run();
+  }
+  if (status == kNoMemory || status == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER) {
+    plan.passing = true;
+    return false;
+  }
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;  // it had not known before
+  check(status, Way::kName);
+  return true;
+}
+
 template <class Way>
 bool run(const Convolution& c, ConvolveTarget target, const void* a, const void* b, void* out, bool accumulate) {
   if (!begin_well(a, b, out)) return false;
@@ -272,16 +305,13 @@ bool run(const Convolution& c, ConvolveTarget target, const void* a, const void*
     found = own.plans.try_emplace(key, c, tf32).first;
     choose<Way>(own.handle, found->second);
   }
-  for (Plan& plan = found->second; plan.algorithm >= 0; choose<Way>(own.handle, plan)) {
-    Tensor space;
-    if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
-    const cudnnStatus_t status = Way::run(own.handle, plan, Factors(c.dtype, accumulate), a, b,
-                                          plan.bytes > 0 ? space.impl()->data : nullptr, out);
-    if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) continue;  // it had not known before
-    check(status, Way::kName);
-    return true;
-  }
-  return false;
+  Plan& plan = found->second;
+  const Factors factors(c.dtype, accumulate);
+  bool done = false;
+  while (plan.algorithm >= 0 && !(done = attempt<Way>(own.handle, plan, factors, a, b, out)))
+    choose<Way>(own.handle, plan);
+  if (plan.passing) own.plans.erase(found);
+  return done;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // is transposed.
 #include "cuda/gemm.hpp"
 
+#include "cuda/handles.hpp"
+
 namespace capstan::on_cuda {
 namespace {
 
@@ -65,13 +67,17 @@ void gemm_strided_batched(DType dtype, bool transpose_a, bool transpose_b, std::
   const cudaDataType_t type = type_of(dtype);
   const cublasOperation_t left = operation(transpose_b), right = operation(transpose_a);
   if (batch == 1)
-    check(cublasGemmEx_64(blas(), left, right, n, m, k, one.in(dtype), b, type, ldb, a, type, lda, sum.in(dtype), c,
-                          type, ldc, arithmetic_of(dtype), CUBLAS_GEMM_DEFAULT),
+    check(with_room([&] {
+            return cublasGemmEx_64(blas(), left, right, n, m, k, one.in(dtype), b, type, ldb, a, type, lda,
+                                   sum.in(dtype), c, type, ldc, arithmetic_of(dtype), CUBLAS_GEMM_DEFAULT);
+          }),
           "cublasGemmEx");
   else
-    check(cublasGemmStridedBatchedEx_64(blas(), left, right, n, m, k, one.in(dtype), b, type, ldb, stride_b, a, type,
-                                        lda, stride_a, sum.in(dtype), c, type, ldc, stride_c, batch,
-                                        arithmetic_of(dtype), CUBLAS_GEMM_DEFAULT),
+    check(with_room([&] {
+            return cublasGemmStridedBatchedEx_64(blas(), left, right, n, m, k, one.in(dtype), b, type, ldb, stride_b, a,
+                                                 type, lda, stride_a, sum.in(dtype), c, type, ldc, stride_c, batch,
+                                                 arithmetic_of(dtype), CUBLAS_GEMM_DEFAULT);
+          }),
           "cublasGemmStridedBatchedEx");
 }
 
@@ -80,9 +86,11 @@ void gemm_batched(DType dtype, bool transpose_a, bool transpose_b, std::int64_t 
                   std::int64_t ldc, std::int64_t batch, bool accumulate) {
   const Factor one(true), sum(accumulate);
   const cudaDataType_t type = type_of(dtype);
-  check(cublasGemmBatchedEx_64(blas(), operation(transpose_b), operation(transpose_a), n, m, k, one.in(dtype), b, type,
-                               ldb, a, type, lda, sum.in(dtype), c, type, ldc, batch, arithmetic_of(dtype),
-                               CUBLAS_GEMM_DEFAULT),
+  check(with_room([&] {
+          return cublasGemmBatchedEx_64(blas(), operation(transpose_b), operation(transpose_a), n, m, k, one.in(dtype),
+                                        b, type, ldb, a, type, lda, sum.in(dtype), c, type, ldc, batch,
+                                        arithmetic_of(dtype), CUBLAS_GEMM_DEFAULT);
+        }),
         "cublasGemmBatchedEx");
 }
 

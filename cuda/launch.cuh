@@ -16,7 +16,9 @@ void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, const Argu
   config.gridDim = blocks;
   config.blockDim = threads;
   config.stream = call().stream;
-  check_launch(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), blocks, threads);
+  cudaError_t status = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  if (made_room(status)) status = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
+  check_launch(status, blocks, threads);
 }
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), LaunchShape shape, const Arguments&... arguments) {

@@ -123,13 +123,22 @@ namespace {
 // The driver takes a copy of less by itself; of more a second one would cost too much memory.
 constexpr std::size_t kDriverStages = 32 << 10, kMostStaged = 64 << 20;
 
+/// Whether copies read it when the stream comes to them: pinned memory, of whoever made it.
+bool is_locked(const TensorImpl& x) noexcept {
+  cudaPointerAttributes found{};
+  if (cudaPointerGetAttributes(&found, x.data) == cudaSuccess) return found.type != cudaMemoryTypeUnregistered;
+  cudaGetLastError();
+  return true;
+}
+
 /// out = x by way of pinned memory of our own: the driver would wait for the stream before it reads other memory, and
 /// whoever calls may change x as soon as this returns.
 void staged_to_device(const TensorImpl& x, TensorImpl& out) {
   const std::size_t bytes = bytes_of(x);
   if (capture_on(call().device) != nullptr) return to_device(x, out);
-  const bool held = is_pinned(x);
-  if ((bytes <= kDriverStages && !held) || bytes > kMostStaged) {
+  const bool small = bytes <= kDriverStages, large = bytes > kMostStaged;
+  const bool held = (small || large) && is_locked(x);
+  if ((small && !held) || large) {
     to_device(x, out);
     if (held) check(cudaStreamSynchronize(call().stream), "waiting for a copy");
     return;

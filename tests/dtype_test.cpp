@@ -291,12 +291,13 @@ TEST_CASE("casting between floating types rounds to nearest, and to infinity bey
   CHECK(same(cast(Tensor{16777217}, DType::float32), {16777216.0f}));
 }
 
-TEST_CASE("casting between integers keeps every value that fits", "[dtype]") {
+TEST_CASE("casting between integers keeps every value that fits, of others the low bits", "[dtype]") {
   const Tensor x = {0, 1, 127, 128, 255};
   CHECK(cast(x, DType::uint8).to_vector<std::uint8_t>() == std::vector<std::uint8_t>{0, 1, 127, 128, 255});
   CHECK(cast(Tensor{-1, INT32_MAX, INT32_MIN}, DType::int64).to_vector<std::int64_t>() ==
         std::vector<std::int64_t>{-1, INT32_MAX, INT32_MIN});
   CHECK(cast(cast(x, DType::uint8), DType::int32).to_vector<std::int32_t>() == x.to_vector<std::int32_t>());
+  CHECK(cast(Tensor{300, -1}, DType::uint8).to_vector<std::uint8_t>() == std::vector<std::uint8_t>{44, 255});
 }
 
 TEST_CASE("every pair of types casts, of strided tensors too", "[dtype]") {

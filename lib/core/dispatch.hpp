@@ -87,7 +87,8 @@ decltype(auto) visit_floating(DType dtype, F&& f) {
   return f(Type<float>{});
 }
 
-/// Conversion between element types as `cast` documents it: toward zero, clamped, NaN to 0.
+/// Conversion between element types as `cast` documents it: of floating numbers toward zero, clamped, NaN to 0; of
+/// integers the low bits.
 template <class To, class From>
 constexpr To convert(From x) noexcept {
   if constexpr (kIsHalf<From> && !__is_same(To, From)) {

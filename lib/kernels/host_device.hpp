@@ -101,6 +101,8 @@ CAPSTAN_HD double rounded_product(double a, double b) {
 #endif
 }
 
+template <class T> CAPSTAN_HD T rounded_product(const T& a, const T& b) { return a * b; }
+
 // glibc's double functions err by 4 and 5 ULP here, and by any number of them where lgamma crosses zero; its long
 // double ones, rounded, by half a unit.
 CAPSTAN_HD float cbrt(float x) {

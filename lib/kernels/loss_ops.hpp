@@ -49,15 +49,18 @@ struct BinaryCrossEntropy {
 struct Hinge {
   static constexpr const char* name = "hinge_loss";
   template <class T> CAPSTAN_HD static T forward(T x, T t, T p) {
-    const T m = p - x * t;
+    const T m = margin(x, t, p);
     return select(m < T(0), T(0), m);
   }
   template <class T> CAPSTAN_HD static T left(T grad, T x, T t, T p) {
-    return select(p - x * t < T(0), T(0), -(grad * t));
+    return select(margin(x, t, p) < T(0), T(0), -(grad * t));
   }
   template <class T> CAPSTAN_HD static T right(T grad, T x, T t, T p) {
-    return select(p - x * t < T(0), T(0), -(grad * x));
+    return select(margin(x, t, p) < T(0), T(0), -(grad * x));
   }
+
+ private:
+  template <class T> CAPSTAN_HD static T margin(T x, T t, T p) { return p - rounded_product(x, t); }
 };
 
 /// p: the margin. The target is only compared.

@@ -224,6 +224,30 @@ TEST_CASE("nothing runs before somebody waits", "[gpu][simulated][stream]") {
   CHECK(stream.idle());
 }
 
+TEST_CASE("pinned memory of others is copied when `to` returns", "[gpu][simulated][stream]") {
+  for (const std::int64_t count : {100, 100000}) {
+    void* memory = nullptr;
+    REQUIRE(cudaHostAlloc(&memory, static_cast<std::size_t>(count) * sizeof(float), cudaHostAllocPortable) ==
+            cudaSuccess);
+    auto* const numbers = static_cast<float*>(memory);
+    std::fill_n(numbers, count, 3.0f);
+    const Tensor x = from_memory(numbers, {count}).to(kGpu);
+    std::fill_n(numbers, count, 4.0f);
+    CHECK(values(x) == repeated(count, 3));
+    cudaFreeHost(memory);
+  }
+}
+
+TEST_CASE("extremes that meet in one place are the same bits in any order", "[gpu][simulated]") {
+  const Tensor ids = Tensor{0, 0}.to(kGpu);
+  for (const bool turned : {false, true})
+    for (const DType type : {DType::float32, DType::float64}) {
+      const Tensor data = from_doubles(turned ? std::vector{-0.0, 0.0} : std::vector{0.0, -0.0}, {2}, type).to(kGpu);
+      CHECK_FALSE(std::signbit(values(segment_max(data, ids, 1))[0]));
+      CHECK(std::signbit(values(segment_min(data, ids, 1))[0]));
+    }
+}
+
 TEST_CASE("tensors are ordered by the streams that used them, and by no others", "[gpu][simulated][stream]") {
   if (waits_always()) return;
   const Stream a = Stream::create(kGpu), b = Stream::create(kGpu), idle = Stream::create(kGpu);

@@ -23,7 +23,8 @@ struct AttentionOptions {
 ///
 /// Weights below e^-80 of a query's largest, in float64 e^-700, may be 0. A query that may attend to no key at all gets
 /// 0, and its gradients are 0 (PyTorch gives NaN). A score that is not allowed has no influence, even if it is NaN,
-/// nor has it on gradients, if those of its query that are allowed are finite. `causal` counts queries and keys from
+/// nor has it on gradients, if those of its query that are allowed are finite. Values are to be finite: a weight of 0
+/// times one that is not is NaN, also for queries that may not attend to it. `causal` counts queries and keys from
 /// their first ones, as PyTorch does; `causal_mask` with an offset counts otherwise. With dropout the weights that stay
 /// are divided by `keep`.
 ///

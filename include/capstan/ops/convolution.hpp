@@ -29,8 +29,8 @@ struct ConvOptions {
 /// Cost      2*batch*out*y*x*(in/groups)*kernel operations; a block of the input and the weights in scratch memory.
 ///           Kernels of 3 or 5 columns with stride and dilation 1 take half or 3/5 of the products where there are many
 ///           channels (minimal filtering, Winograd 1980): as exact as the plain sum where the elements of a row are of
-///           like size. An element reaches up to 5 columns beyond its window then: with 2^-24 of its size, as NaN if it
-///           is infinite, NaN or above 1e38
+///           like size. An element reaches up to 5 columns beyond its window then, with 2^-24 of its size; one that is
+///           infinite, NaN or above 1e38 does not: what it would reach is summed plainly
 /// Throws    ShapeError   ranks or channels do not fit, groups do not divide them, a kernel that exceeds the padded input,
 ///                        or reaches over 2^31 elements of it, stride or dilation below 1     DTypeError, DeviceError
 /// Source    Dumoulin, Visin: A guide to convolution arithmetic for deep learning, 2016
