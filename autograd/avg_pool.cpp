@@ -71,11 +71,20 @@ Tensor lp_pool(const char* op, const char* mean_op, int axes, const Tensor& x, d
   const WindowRequest request{.stride = options.stride, .padding = Borders(), .ceil = options.ceil};
   const Pooling pooling = autograd::pool_windows(op, impl.shape, axes, kernel, request, where);
   const autograd::Rollback rollback;
+  const Tensor wide = x.to(autograd::computing_type(impl.dtype), where);  // powers may leave 16 bits where roots do not
+  Tensor powers;
+  if (norm < 2 && norm != 1) {  // slopes of the power at 0, or theirs, are infinite
+    const Tensor zero = equal(wide, 0, where);
+    powers = capstan::where(zero, 0, pow(capstan::where(zero, 1, wide, where), norm, where), where);
+  } else {
+    powers = pow(wide, norm, where);
+  }
   double places = 1;  // of a kernel, which with ceil may be far larger than x
   for (const core::WindowAxis& a : pooling.task.window.axis) places *= static_cast<double>(a.kernel);
-  const Tensor sums = mul(averaged(mean_op, pow(x, norm, where), pooling, where), places, where);
+  const Tensor sums = mul(averaged(mean_op, powers, pooling, where), places, where);
   const Tensor none = equal(sums, 0, where);  // there the root has no slope
-  return capstan::where(none, 0, pow(capstan::where(none, 1, sums, where), 1 / norm, where), where);
+  const Tensor roots = pow(capstan::where(none, 1, sums, where), 1 / norm, where);
+  return capstan::where(none, 0, roots, where).to(impl.dtype, where);
 }
 
 Tensor adaptive_avg_pool(const char* op, int axes, const Tensor& x, const Sizes& output_size, Where where) {

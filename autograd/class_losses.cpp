@@ -144,7 +144,7 @@ Tensor times(const Tensor& x, const Tensor& weight, Where where) {
 }
 
 /// (1 - smoothing) times the loss of the label and smoothing / classes times those of all classes. `weight` is that of
-/// each label, `class_weight` of each class; both may be undefined.
+/// each label, `class_weight` of each class; both may be undefined. None has 16 bits, which sums over classes leave.
 Tensor smoothed_rows(const Tensor& logits, const Tensor& index, const Tensor& weight, const Tensor& class_weight,
                      double smoothing, Where where) {
   const Tensor logs = log_softmax(logits, -1, where);
@@ -162,14 +162,16 @@ Tensor of_probabilities(const Tensor& logits, const Tensor& target, int axis, co
     base::fail<Error>(where, op, ": label ", options.ignored_label,
                       " shall be ignored, but the target is floating: probabilities, which have no labels.");
   const Rollback rollback;
-  const Tensor logs = log_softmax(classes_last(logits, axis, where), -1, where);
-  Tensor share = classes_last(target, axis, where);
+  const DType type = promote(logits.dtype(where), target.dtype(where), where), wide = autograd::computing_type(type);
+  const Tensor logs = log_softmax(classes_last(logits, axis, where).to(wide, where), -1, where);
+  Tensor share = classes_last(target, axis, where).to(wide, where);
   if (options.label_smoothing > 0) {
     const double each = options.label_smoothing / static_cast<double>(logs.size(-1, where));
     share = add(mul(share, 1 - options.label_smoothing, where), each, where);
   }
-  if (options.class_weight.defined()) share = mul(share, options.class_weight.to(share.dtype(where), where), where);
-  return reduced(neg(sum(mul(share, logs, where), -1, {}, where), where), options.reduction, where);
+  if (options.class_weight.defined()) share = mul(share, options.class_weight.to(wide, where), where);
+  const Tensor losses = neg(sum(mul(share, logs, where), -1, {}, where), where);
+  return reduced(losses, options.reduction, where).to(type, where);
 }
 
 }  // namespace
@@ -229,16 +231,19 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   const Rollback rollback;
   const Labels found = look_up(op, "logits", x, axis, target, &options.ignored_label, where);
   const Tensor rows = classes_last(logits, axis, where);
-  const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
   if (smoothing == 0) {
+    const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
     const Tensor losses = times(sparse_rows(op, rows, found, where), weight, where);
     return reduced_rows(losses, weight, found.counts, options.reduction, where);
   }
+  const DType wide = autograd::computing_type(x.dtype);
+  const Tensor weight = counted_weight(options.class_weight, found, wide, where);
   const Tensor& given = options.class_weight;
-  const Tensor class_weight = given.defined() ? given.to(x.dtype, where) : given;
-  const Tensor kept = counted_classes(rows, found.counts, where);
-  const Tensor losses = smoothed_rows(kept, found.index, weight, class_weight, smoothing, where);
-  return reduced_rows(counted(losses, found.counts, where), weight, found.counts, options.reduction, where);
+  const Tensor class_weight = given.defined() ? given.to(wide, where) : given;
+  const Tensor kept = counted_classes(rows.to(wide, where), found.counts, where);
+  const Tensor losses =
+      counted(smoothed_rows(kept, found.index, weight, class_weight, smoothing, where), found.counts, where);
+  return reduced_rows(losses, weight, found.counts, options.reduction, where).to(x.dtype, where);
 }
 
 }  // namespace capstan

@@ -11,6 +11,7 @@ namespace capstan {
 
 using autograd::computing_type;
 using autograd::loss_of_pairs;
+using autograd::Pair;
 using autograd::reduced;
 using autograd::require_alike;
 using autograd::Rollback;
@@ -76,7 +77,9 @@ Tensor elementwise(const char* op, const Tensor& prediction, const Tensor& targe
     return autograd::raised(&elementwise<Row>, where, op, prediction, target, p, weight, reduction);
   require_alike(op, "prediction is", prediction, "target", target, where);
   const Rollback rollback;
-  return reduced(op, loss_of_pairs<Row>(op, prediction, target, p, where), weight, reduction, where);
+  const Pair pair(prediction, target, reduction, where);
+  const Tensor losses = loss_of_pairs<Row>(op, pair.a, pair.b, p, where);
+  return reduced(op, losses, weight, reduction, where).to(pair.type, where);
 }
 
 /// The smallest (largest) element, or `otherwise`, which also stands for each NaN.
@@ -140,17 +143,18 @@ Tensor sigmoid_cross_entropy(const Tensor& logits, const Tensor& labels, const S
   constexpr const char* op = "sigmoid_cross_entropy";
   require_alike(op, "logits are", logits, "labels", labels, where);
   const Rollback rollback;
+  const Pair pair(logits, labels, options.reduction, where);
   Tensor losses;
   if (options.pos_weight.defined()) {  // two sums of one sign: nothing cancels
     autograd::require_weight(op, "pos_weight", *logits.impl(), options.pos_weight, where);
-    const Tensor weighted = mul(labels, options.pos_weight.to(labels.dtype(where), where), where);
-    const Tensor of_ones = mul(weighted, log_sigmoid(logits, where), where);
-    const Tensor of_zeros = mul(add(neg(labels, where), 1.0, where), log_sigmoid(neg(logits, where), where), where);
+    const Tensor weighted = mul(pair.b, options.pos_weight.to(pair.b.dtype(where), where), where);
+    const Tensor of_ones = mul(weighted, log_sigmoid(pair.a, where), where);
+    const Tensor of_zeros = mul(add(neg(pair.b, where), 1.0, where), log_sigmoid(neg(pair.a, where), where), where);
     losses = neg(add(of_ones, of_zeros, where), where);
   } else {
-    losses = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, logits, labels, 0, where);
+    losses = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, pair.a, pair.b, 0, where);
   }
-  return reduced(op, losses, options.weight, options.reduction, where);
+  return reduced(op, losses, options.weight, options.reduction, where).to(pair.type, where);
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& options, Where where) {
@@ -159,11 +163,13 @@ Tensor kl_div(const Tensor& input, const Tensor& target, const KlDivOptions& opt
   constexpr const char* op = "kl_div";
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
-  const Tensor losses = options.log_target ? loss_of_pairs<kernels::KlDivergenceOfLog>(op, input, target, 0, where)
-                                           : loss_of_pairs<kernels::KlDivergence>(op, input, target, 0, where);
-  if (!options.batch_mean || options.reduction != Reduction::mean) return reduced(losses, options.reduction, where);
+  const Pair pair(input, target, options.reduction, where);
+  const Tensor losses = options.log_target ? loss_of_pairs<kernels::KlDivergenceOfLog>(op, pair.a, pair.b, 0, where)
+                                           : loss_of_pairs<kernels::KlDivergence>(op, pair.a, pair.b, 0, where);
+  if (!options.batch_mean || options.reduction != Reduction::mean)
+    return reduced(losses, options.reduction, where).to(pair.type, where);
   const std::int64_t batch = losses.rank(where) == 0 ? 1 : losses.size(0, where);
-  return autograd::sum_over(losses, static_cast<double>(batch), where);
+  return autograd::sum_over(losses, static_cast<double>(batch), where).to(pair.type, where);
 }
 
 namespace {
@@ -185,13 +191,12 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
   constexpr const char* op = "poisson_nll_loss";
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
-  Tensor losses = options.log_input ? loss_of_pairs<kernels::PoissonOfLog>(op, input, target, 0, where)
-                                    : loss_of_pairs<kernels::PoissonOfRate>(op, input, target, options.epsilon, where);
-  if (options.full) {  // t * log(t) may exceed 16-bit types where log(t!) does not
-    const DType type = losses.dtype(where);
-    losses = add(losses, log_factorial(target.to(computing_type(type), where), where).to(type, where), where);
-  }
-  return reduced(op, losses, options.weight, options.reduction, where);
+  // both addends of the full loss may exceed 16 bits where it does not
+  const Pair pair(input, target, options.full ? Reduction::sum : options.reduction, where);
+  Tensor losses = options.log_input ? loss_of_pairs<kernels::PoissonOfLog>(op, pair.a, pair.b, 0, where)
+                                    : loss_of_pairs<kernels::PoissonOfRate>(op, pair.a, pair.b, options.epsilon, where);
+  if (options.full) losses = add(losses, log_factorial(pair.b, where), where);
+  return reduced(op, losses, options.weight, options.reduction, where).to(pair.type, where);
 }
 
 namespace {

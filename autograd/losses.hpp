@@ -22,6 +22,20 @@ Tensor reduced(const Tensor& losses, Reduction reduction, Where where);
 /// The same, times the weight before, if it is defined.
 Tensor reduced(const char* op, const Tensor& losses, const Tensor& weight, Reduction reduction, Where where);
 
+/// Two operands of a loss, and the type of its result. If losses are added up both have the type that it is computed in,
+/// and so have the losses: one of them may leave 16 bits where their sum or mean does not.
+struct Pair {
+  DType type;
+  Tensor a, b;
+
+  Pair(const Tensor& x, const Tensor& y, Reduction reduction, Where where)
+      : type(promote(x.dtype(where), y.dtype(where), where)), a(x), b(y) {
+    if (reduction == Reduction::none) return;
+    a = x.to(computing_type(type), where);
+    b = y.to(computing_type(type), where);
+  }
+};
+
 /// x where it is above 0, else 0. At 0 the gradient passes.
 inline Tensor positive_part(const Tensor& x, Where where) { return capstan::where(less(x, 0, where), 0, x, where); }
 

@@ -11,6 +11,7 @@ namespace capstan {
 
 using autograd::computing_type;
 using autograd::loss_of_pairs;
+using autograd::Pair;
 using autograd::positive_part;
 using autograd::reduced;
 using autograd::Replay;
@@ -27,7 +28,9 @@ Tensor margin(const char* op, const Tensor& prediction, const Tensor& target, co
     return autograd::raised(&margin<Row>, where, op, prediction, target, options);
   require_alike(op, "prediction is", prediction, "target", target, where);
   const Rollback rollback;
-  return reduced(op, loss_of_pairs<Row>(op, prediction, target, 1, where), options.weight, options.reduction, where);
+  const Pair pair(prediction, target, options.reduction, where);
+  const Tensor losses = loss_of_pairs<Row>(op, pair.a, pair.b, 1, where);
+  return reduced(op, losses, options.weight, options.reduction, where).to(pair.type, where);
 }
 
 }  // namespace
@@ -48,8 +51,9 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, const HingeEm
   constexpr const char* op = "hinge_embedding_loss";
   require_alike(op, "input is", x, "target", target, where);
   const Rollback rollback;
-  return reduced(loss_of_pairs<kernels::HingeEmbedding>(op, x, target, options.margin, where), options.reduction,
-                 where);
+  const Pair pair(x, target, options.reduction, where);
+  const Tensor losses = loss_of_pairs<kernels::HingeEmbedding>(op, pair.a, pair.b, options.margin, where);
+  return reduced(losses, options.reduction, where).to(pair.type, where);
 }
 
 Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
@@ -60,8 +64,9 @@ Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tens
   require_alike(op, "first input is", first, "second", second, where);
   require_alike(op, "first input is", first, "target", target, where);
   const Rollback rollback;
-  return reduced(loss_of_pairs<kernels::Hinge>(op, sub(first, second, where), target, options.margin, where),
-                 options.reduction, where);
+  const Pair pair(first, second, options.reduction, where);
+  const Tensor losses = loss_of_pairs<kernels::Hinge>(op, sub(pair.a, pair.b, where), target, options.margin, where);
+  return reduced(losses, options.reduction, where).to(promote(pair.type, target.dtype(where), where), where);
 }
 
 // --- of rows of classes ---
@@ -78,14 +83,16 @@ Tensor multi_margin_loss(const Tensor& scores, const Tensor& labels, const Multi
   autograd::require_class_weight(op, options.class_weight, x, last, where);
 
   const Rollback rollback;
-  const Tensor limit = sub(pick(scores, found.index, where), options.margin, where);
-  Tensor above = relu(sub(scores, expand_dims(limit, -1, where), where), where);
+  const DType wide = computing_type(x.dtype);  // squares may leave 16 bits where means do not
+  const Tensor widened = scores.to(wide, where);
+  const Tensor limit = sub(pick(widened, found.index, where), options.margin, where);
+  Tensor above = relu(sub(widened, expand_dims(limit, -1, where), where), where);
   if (options.p == 2) above = square(above, where);
   const Tensor others = scatter(above, expand_dims(found.index, -1, where), 0, -1, where);
   Tensor losses = autograd::mean_of_rows(others, where);
-  const Tensor weight = autograd::class_weight_of(options.class_weight, found.index, x.dtype, where);
+  const Tensor weight = autograd::class_weight_of(options.class_weight, found.index, wide, where);
   if (weight.defined()) losses = mul(losses, weight, where);
-  return reduced(losses, options.reduction, where);
+  return reduced(losses, options.reduction, where).to(x.dtype, where);
 }
 
 namespace {
@@ -137,9 +144,10 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
   require_alike(op, "logits are", logits, "labels", labels, where);
   if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
   const Rollback rollback;
-  const Tensor each = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, logits, labels, 0, where);
+  const Pair pair(logits, labels, Reduction::mean, where);  // over classes at least
+  const Tensor each = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, pair.a, pair.b, 0, where);
   const Tensor weighted = reduced(op, each, options.weight, Reduction::none, where);
-  return reduced(autograd::mean_of_rows(weighted, where), options.reduction, where);
+  return reduced(autograd::mean_of_rows(weighted, where), options.reduction, where).to(pair.type, where);
 }
 
 // --- of vectors ---
@@ -151,14 +159,8 @@ void require_vectors(const char* op, const TensorImpl& x, Where where) {
 }
 
 /// Both in the type that they are computed in; 16-bit types could not hold what is added to avoid division by 0.
-struct Vectors {
-  DType type;
-  Tensor a, b;
-
-  Vectors(const Tensor& x, const Tensor& y, Where where)
-      : type(promote(x.dtype(where), y.dtype(where), where)),
-        a(x.to(computing_type(type), where)),
-        b(y.to(computing_type(type), where)) {}
+struct Vectors : Pair {
+  Vectors(const Tensor& x, const Tensor& y, Where where) : Pair(x, y, Reduction::sum, where) {}
 };
 
 Tensor length(const Tensor& x, int axis, double epsilon, Where where) {

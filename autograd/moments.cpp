@@ -21,9 +21,14 @@ struct Spread {
   double divisor;
 };
 
-/// x less its mean. The mean that the kernel has left is on no tape, so outer tapes need one of their own.
-Tensor centered(const Tensor& x, const Tensor& mean_value, const Spread& spread, Where where) {
-  if (!autograd::listening()) return sub(x, stretch(mean_value, spread.full, spread.mask, where), where);
+/// In the type that gradients are computed in.
+Tensor widened(const Tensor& t, Where where) { return t.to(autograd::computing_type(t.dtype(where)), where); }
+
+/// x, which is widened, less its mean. `mean_value` serves but where it was rounded to 16 bits, or where outer tapes
+/// need one that is on them and it is not.
+Tensor centered(const Tensor& x, const Tensor& mean_value, bool on_tapes, const Spread& spread, Where where) {
+  if (mean_value.dtype(where) == x.dtype(where) && (on_tapes || !autograd::listening()))
+    return sub(x, stretch(mean_value, spread.full, spread.mask, where), where);
   int axes[kMaxRank];
   std::size_t count = 0;
   for (int axis = 0; axis < x.rank(); ++axis)
@@ -35,36 +40,40 @@ Tensor centered(const Tensor& x, const Tensor& mean_value, const Spread& spread,
 void var_replay(Replay& r) {
   const Where where = r.where();
   const auto spread = r.attributes<Spread>();
-  const Tensor grad = stretch(scaled(r.grad(), 2 / spread.divisor, where), spread.full, spread.mask, where);
-  r.give(0, mul(centered(r.saved(0), r.saved(1), spread, where), grad, where));
+  const Tensor x = widened(r.saved(0), where), share = scaled(widened(r.grad(), where), 2 / spread.divisor, where);
+  const Tensor grad = stretch(share, spread.full, spread.mask, where);
+  r.give(0, mul(centered(x, r.saved(1), false, spread, where), grad, where).to(r.saved(0).dtype(), where));
 }
 
 // saved: x, its mean and the result
 void std_replay(Replay& r) {
   const Where where = r.where();
   const auto spread = r.attributes<Spread>();
-  const Tensor& y = r.saved(2);
+  const Tensor x = widened(r.saved(0), where), y = widened(r.saved(2), where);
   const Tensor still = equal(y, 0.0, where);  // nothing varies there: the gradient is 0, and no 0 / 0 behind it
-  const Tensor share = div(scaled(r.grad(), 1 / spread.divisor, where), capstan::where(still, 1.0, y, where), where);
+  const Tensor part = scaled(widened(r.grad(), where), 1 / spread.divisor, where);
+  const Tensor share = div(part, capstan::where(still, 1.0, y, where), where);
   const Tensor grad = stretch(capstan::where(still, 0.0, share, where), spread.full, spread.mask, where);
-  r.give(0, mul(centered(r.saved(0), r.saved(1), spread, where), grad, where));
+  r.give(0, mul(centered(x, r.saved(1), false, spread, where), grad, where).to(r.saved(0).dtype(), where));
 }
 
 // saved: x and its mean, which is the first result
 void moments_replay(Replay& r) {
   const Where where = r.where();
   const auto spread = r.attributes<Spread>();
-  const auto whole = [&](const Tensor& t) { return stretch(t, spread.full, spread.mask, where); };
+  const auto share = [&](const Tensor& grad, double of) {
+    return stretch(scaled(widened(grad, where), of / spread.divisor, where), spread.full, spread.mask, where);
+  };
   Tensor gradient;
   if (r.grad(1).defined()) {
-    const Tensor share = whole(scaled(r.grad(1), 2 / spread.divisor, where));
-    gradient = mul(sub(r.saved(0), whole(r.saved(1)), where), share, where);
+    const Tensor distance = centered(widened(r.saved(0), where), r.saved(1), true, spread, where);
+    gradient = mul(distance, share(r.grad(1), 2), where);
   }
   if (r.grad(0).defined()) {
-    const Tensor part = whole(scaled(r.grad(0), 1 / spread.divisor, where));
+    const Tensor part = share(r.grad(0), 1);
     gradient = gradient.defined() ? add(gradient, part, where) : part;
   }
-  r.give(0, gradient);
+  r.give(0, gradient.to(r.saved(0).dtype(), where));
 }
 
 /// Mean and variance, or the variance's root.

@@ -484,6 +484,36 @@ TEST_CASE("Stirling's terms of counts in 16 bits do not overflow on their way", 
   CHECK(number(loss) == 63904);  // 1 + 63902.99; 8000 * log(8000) is above 65504
 }
 
+TEST_CASE("a mean of losses may have 16 bits where a loss of it has not", "[losses][half]") {
+  const auto narrow = [](const Tensor& x) { return x.to(DType::float16); };
+  Tensor x = zeros({100});
+  x[0].fill(300);
+  const Tensor far = narrow(x), zero = narrow(zeros({100})), one = narrow(ones({100}));
+  CHECK(std::isinf(number(mse_loss(far, zero, {.reduction = none})[0])));
+  CHECK(number(mse_loss(far, zero)) == 900);
+  CHECK(mse_loss(far, zero).dtype() == DType::float16);
+  CHECK(number(slope([&](const Tensor& t) { return mse_loss(t, zero); }, far)[0]) == 6);
+  CHECK(number(squared_hinge_loss(1 - far, one)) == 900);
+  CHECK(number(mse_loss(far, zero, {.weight = narrow(full({100}, 0.5))})) == 450);
+  CHECK(number(multi_margin_loss(expand_dims(far, 0), Tensor{1}, {.p = 2, .margin = 0})) == 900);
+  CHECK(number(margin_ranking_loss(narrow(Tensor{-6e4f, 0.0f}), narrow(Tensor{6e4f, 0.0f}),
+                                   narrow(Tensor{1.0f, 1.0f}))) == 60000);
+  // log(t!) is 8.2e4, and what t * x takes off is as much
+  const Tensor log_rate = narrow(Tensor{9.2109375f}), count = narrow(Tensor{10000.0f});
+  const double stirling = 10000 * std::log(10000.0) - 10000 + 0.5 * std::log(2 * std::acos(-1.0) * 10000);
+  const double expected = std::exp(9.2109375) - 10000 * 9.2109375 + stirling;
+  CHECK(close(poisson_nll_loss(log_rate, count, {.full = true}), narrow(Tensor(expected)), 0x1p-7));
+}
+
+TEST_CASE("smoothed labels of many classes in 16 bits", "[losses][half]") {
+  const Tensor logits = zeros({2, 10000}, {.dtype = DType::float16}), labels = {0, 9999};
+  const Tensor expected = Tensor(std::log(1e4)).to(DType::float16);  // the sum of all logarithms is -92,103
+  CHECK(same(cross_entropy(logits, labels, {.label_smoothing = 0.1}), expected));
+  CHECK(same(cross_entropy(logits, labels, {.class_weight = ones({10000}), .label_smoothing = 0.1}), expected));
+  const Tensor target = full({2, 10000}, 1e-4, {.dtype = DType::float16});
+  CHECK(close(cross_entropy(logits, target, {.label_smoothing = 0.5}), expected, 0x1p-9));  // 1e-4 is rounded
+}
+
 TEST_CASE("views give what copies give, and threads change nothing", "[losses][threads]") {
   const Tensor x = random_in(0.1, 0.9, {60, 1500}, DType::float32, 5);
   const Tensor t = random_in(0.1, 0.9, {60, 1500}, DType::float32, 6);

@@ -286,6 +286,26 @@ TEST_CASE("16-bit means, products and variances are computed in float32", "[redu
   }
 }
 
+TEST_CASE("gradients of 16-bit variances take a mean that 16 bits do not have", "[reduce][half]") {
+  const Tensor x = from_doubles({1000, 1000.5}, {2}, DType::float16);  // the mean is 1000.25
+  const auto narrow = [](double a, double b) { return from_doubles({a, b}, {2}, DType::float16); };
+  CHECK(same(slope([](const Tensor& t) { return var(t); }, x), narrow(-0.25, 0.25)));
+  CHECK(same(slope([](const Tensor& t) { return capstan::std(t); }, x), narrow(-0.5, 0.5)));
+  CHECK(same(slope([](const Tensor& t) { return moments(t).variance; }, x), narrow(-0.25, 0.25)));
+  CHECK(same(slope([](const Tensor& t) { return moments(t).mean + moments(t).variance; }, x), narrow(0.25, 0.75)));
+  for (const bool both : {false, true}) {
+    GradientTape tape;
+    tape.watch(x);
+    Tensor first;
+    {
+      GradientTape inner;
+      inner.watch(x);
+      first = inner.gradient(both ? moments(x).variance : var(x), x);
+    }
+    CHECK(same(tape.gradient(sum(square(first)), x), narrow(-0.5, 0.5)));  // of (a - b)^2 / 2
+  }
+}
+
 TEST_CASE("variances and products are the same for any number of threads", "[reduce][threads]") {
   const Tensor flat = random_in(0.99, 1.01, {300001}, DType::float32, 94);
   const Tensor rows = random_in(0.99, 1.01, {1000, 300}, DType::float32, 95);

@@ -185,6 +185,31 @@ TEST_CASE("Lp pooling is PyTorch's formula", "[pooling]") {
   CHECK(lp_pool3d(ones({1, 2, 4, 4}), 1, 2).at<float>(0, 0, 0, 0) == 8.0f);  // without batch
 }
 
+TEST_CASE("windows of zeros have no slope, whatever the norm, and 16 bits hold roots whose powers they do not",
+          "[pooling][half]") {
+  const Tensor zero = {{{0.0, 0.0}}}, one_of_two = {{{0.0, 4.0}}};
+  for (const double norm : {0.5, 1.5, 2.0, 3.0}) {
+    GradientTape tape;
+    tape.watch(zero);
+    Tensor first;
+    {
+      GradientTape inner;
+      inner.watch(zero);
+      first = inner.gradient(lp_pool1d(zero, norm, 2), zero);
+    }
+    CHECK(same(first, zero));
+    CHECK(same(tape.gradient(sum(first), zero), zero));
+  }
+  for (const double norm : {0.5, 1.0}) {
+    GradientTape tape;
+    tape.watch(one_of_two);
+    CHECK(same(tape.gradient(lp_pool1d(one_of_two, norm, 2), one_of_two), {{{norm == 1 ? 1.0 : 0.0, 1.0}}}));
+  }
+  const auto narrow = [](double value) { return full({1, 1, 2, 2}, value, {.dtype = DType::float16}); };
+  CHECK(lp_pool2d(narrow(300), 2, 2).at<float16>(0, 0, 0, 0) == float16(600.0f));
+  CHECK(close(lp_pool2d(narrow(1e-4), 2, 2), full({1, 1, 1, 1}, 2e-4, {.dtype = DType::float16}), 0x1p-9));
+}
+
 TEST_CASE("pooling is the same bit for bit for any number of threads", "[pooling]") {
   const Tensor x = random_in(-1, 1, {20, 16, 31, 33}, DType::float32, 11);
   const auto run = [&](int count) {

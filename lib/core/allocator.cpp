@@ -279,7 +279,7 @@ bool refill(ThreadCache& cache, Shared& all, int index) noexcept {
 }
 
 /// Null if the system has no more.
-void* new_block(Shared& all, std::int64_t bytes) noexcept {
+void* new_block([[maybe_unused]] Shared& all, std::int64_t bytes) noexcept {
 #if !defined(CAPSTAN_ADDRESS_SANITIZER)  // which looks after the ends of what is allocated one by one
   if (bytes >= kSharingBytes && bytes < kHugeBytes && all.reserved.load(std::memory_order_relaxed) >= kFewBytes)
     if (void* const block = all.pages.allocate(bytes); block != nullptr) return block;

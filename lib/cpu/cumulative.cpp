@@ -340,7 +340,8 @@ struct Later {
   bool wins(Word x, Word best) const noexcept {
     if constexpr (std::is_void_v<typename Order::Native>) {
       const Word a = Order::encode(x), b = Order::encode(best);
-      return Order::is_nan(x) | (!Order::is_nan(best) & (kLargest ? a >= b : a <= b));
+      const int wins = kLargest ? a >= b : a <= b, bad = Order::is_nan(x), held = Order::is_nan(best);
+      return (bad | (wins & ~held)) != 0;  // without branches
     } else {
       const auto a = std::bit_cast<typename Order::Native>(x), b = std::bit_cast<typename Order::Native>(best);
       return (kLargest ? a >= b : a <= b) | (a != a);

@@ -133,7 +133,7 @@ struct Spot {
   std::int64_t offset[kMostTaps];
   double weight[kMostTaps];
   int count;
-  bool bad;  // reads nothing
+  bool bad;  // no such place: what it reads is NaN
 
   void clear() { offset[0] = 0, weight[0] = 1, count = 1, bad = false; }
   /// Another axis, which moves faster.

@@ -19,6 +19,19 @@ bool every(std::int64_t count, std::int64_t grain, Holds holds) {
   return all.load(std::memory_order_relaxed);
 }
 
+/// Whether give(column, width) for parts of `columns` columns of so many rows that are added up: one for each thread, as
+/// wide as can be. Rows are read piece by piece else, and their pages many times.
+template <class T, class Give>
+bool every_part(std::int64_t rows, std::int64_t columns, Give give) {
+  const std::int64_t lanes = simd().of<T>().lanes, units = (columns + lanes - 1) / lanes;
+  const std::int64_t most = std::clamp(units, std::int64_t{1}, std::int64_t{threads()});
+  const std::int64_t parts = std::clamp(2 * rows * columns / kCheapGrain, std::int64_t{1}, most);
+  return every(parts, 1, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t column = units * first / parts * lanes;
+    return give(column, std::min(units * last / parts * lanes, columns) - column);
+  });
+}
+
 template <class T>
 class SingleTermProduct {
  public:
@@ -87,12 +100,8 @@ class SingleTermProduct {
       return true;
     });
     if (!found) return false;
-    const std::int64_t lanes = simd().of<T>().lanes, units = (n_ + lanes - 1) / lanes;
-    const std::int64_t parts =
-        std::clamp(2 * lines_ * n_ / kCheapGrain, std::int64_t{1}, std::min(units, std::int64_t{threads()}));
-    return every(parts, 1, [&](std::int64_t first, std::int64_t last) {
-      const std::int64_t begin = units * first / parts * lanes;
-      return give_columns(terms.data(), size, begin, std::min(units * last / parts * lanes, n_) - begin);
+    return every_part<T>(lines_, n_, [&](std::int64_t begin, std::int64_t width) {
+      return give_columns(terms.data(), size, begin, width);
     });
   }
   bool give_columns(const SingleTerm<T>* terms, std::int64_t size, std::int64_t begin, std::int64_t width) const {
@@ -143,16 +152,11 @@ void put_in_order(SingleTerm<T>* terms, std::int64_t count, std::int64_t places)
 template <class T>
 void give_in_blocks(const SingleTerm<T>* terms, std::int64_t count, const Matrix<const T>& b, T* c, std::int64_t c_row,
                     std::int64_t width, bool one_by_one) {
-  // a part for each thread, as wide as can be: rows are read piece by piece else, and their pages many times
-  const std::int64_t lanes = simd().of<T>().lanes, units = (width + lanes - 1) / lanes;
-  const std::int64_t most = std::clamp(units, std::int64_t{1}, std::int64_t{threads()});
-  const std::int64_t parts = std::clamp(2 * count * width / kCheapGrain, std::int64_t{1}, most);
-  base::parallel_for(parts, 1, [&](std::int64_t first, std::int64_t last) {
-    const std::int64_t column = units * first / parts * lanes;
-    const std::int64_t columns = std::min(units * last / parts * lanes, width) - column;
+  every_part<T>(count, width, [&](std::int64_t column, std::int64_t columns) {
     for (std::int64_t i = 0; i < count; i += kSumBlock)
       simd().of<T>().give_terms({terms + i, std::min(kSumBlock, count - i), b.data + column, b.row, c + column, c_row,
                                  columns, true, one_by_one});
+    return true;
   });
 }
 

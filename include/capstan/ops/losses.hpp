@@ -241,7 +241,8 @@ struct CosineSimilarityOptions {
   int axis = -1;
   double epsilon = 1e-8;  ///< shorter vectors count as this long
 };
-/// Cosine of the angle between vectors along an axis, sum(a * b) / (|a| * |b|). Shapes broadcast.
+/// Cosine of the angle between vectors along an axis, sum(a * b) / (|a| * |b|). Shapes broadcast. NaN where the product
+/// of the lengths leaves the type, in float32 above 3.4e38.
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarityOptions& options = {},
                          Where where = Where::current());
 

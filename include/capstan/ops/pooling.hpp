@@ -97,7 +97,8 @@ struct LpPoolOptions {
 /// values, so that odd powers keep their sign, and the root of what is negative is NaN.
 ///
 /// Types     floating
-/// Gradient  grad * (x/y)^(p-1); 0 for a window whose powers add up to 0, where PyTorch has NaN
+/// Gradient  grad * (x/y)^(p-1); 0 for a window whose powers add up to 0, and for p < 1 at elements that are 0, where
+///           PyTorch has NaN and infinity
 /// Throws    besides: Error  the norm is not above 0, or not finite
 Tensor lp_pool1d(const Tensor& x, double norm, Sizes kernel, const LpPoolOptions& options = {},
                  Where where = Where::current());
