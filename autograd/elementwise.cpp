@@ -43,11 +43,15 @@ Parameters limits_of(DType dtype, Scalar low, Scalar high, Where where) {
   return {rounded(low), rounded(high)};
 }
 
-void Operands::convert(const char* op, Where where) {
-  const DType left = a->impl()->dtype, right = b->impl()->dtype;
-  if (is_floating(left) != is_floating(right) || left == DType::bool8 || right == DType::bool8)
+void require_mixing(const char* op, DType left, DType right, Where where) {
+  if (left != right && (is_floating(left) != is_floating(right) || left == DType::bool8 || right == DType::bool8))
     base::fail<DTypeError>(where, op, ": types do not mix: a is ", left, " and b is ", right,
                            "; the Array API table has no common type for them. Convert one with x.to(dtype).");
+}
+
+void Operands::convert(const char* op, Where where) {
+  const DType left = a->impl()->dtype, right = b->impl()->dtype;
+  require_mixing(op, left, right, where);
   const DType common = promote(left, right, where);
   converted_ = {a->to(common, where), b->to(common, where)};
   a = &converted_->a;
@@ -255,7 +259,9 @@ Tensor cast(const Tensor& x, DType dtype, Where where) {
 Tensor clip(const Tensor& x, Scalar low, Scalar high, Where where) {
   const TensorImpl& impl = core::defined("clip", x, where);
   autograd::check_domain("clip", Domain::numbers, impl.dtype, where);
-  if (!(low.as_double() <= high.as_double()))
+  const bool whole = low.kind() == Scalar::Kind::integer && high.kind() == Scalar::Kind::integer && !low.too_large() &&
+                     !high.too_large();  // doubles would not tell large ones apart
+  if (whole ? low.as_int64() > high.as_int64() : !(low.as_double() <= high.as_double()))
     base::fail<Error>(where, "clip: the limits are ", low, " and ", high, "; low must not exceed high.");
   if (is_floating(impl.dtype))
     return parametric<kernels::Clip>(x, autograd::limits_of(impl.dtype, low, high, where), where);

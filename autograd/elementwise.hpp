@@ -17,6 +17,8 @@ inline void check_domain(const char* op, Domain domain, DType dtype, Where where
   if (!fits) [[unlikely]]
     wrong_type(op, domain, dtype, where);
 }
+/// Throws DTypeError if two operands have no common type.
+void require_mixing(const char* op, DType left, DType right, Where where);
 /// A number as a tensor of shape [] and of x's type.
 Tensor like(const char* op, const Tensor& x, Scalar value, Where where);
 

@@ -292,11 +292,11 @@ Parameter& Parameter::operator=(const Parameter& other) {
   return *this;
 }
 
-bool Parameter::trainable() const {
-  return core::defined("Parameter::trainable", *this, Where::current()).trainable.load(std::memory_order_relaxed);
+bool Parameter::trainable(Where where) const {
+  return core::defined("Parameter::trainable", *this, where).trainable.load(std::memory_order_relaxed);
 }
-void Parameter::set_trainable(bool trainable) {
-  core::defined("Parameter::set_trainable", *this, Where::current());
+void Parameter::set_trainable(bool trainable, Where where) {
+  core::defined("Parameter::set_trainable", *this, where);
   impl()->trainable.store(trainable, std::memory_order_relaxed);
 }
 

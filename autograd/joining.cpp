@@ -24,12 +24,12 @@ void concat_replay(Replay& r, std::span<const std::int64_t> sizes, int axis) {
     if (r.needs(static_cast<int>(i))) r.give(static_cast<int>(i), narrow(r.grad(), axis, begin, sizes[i], r.where()));
 }
 
-DType common_type(std::span<const Tensor> parts, Where where) {
+DType common_type(const char* op, std::span<const Tensor> parts, Where where) {
   DType dtype = parts[0].dtype();
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const DType other = parts[i].dtype();
     if (dtype != other && (is_floating(dtype) != is_floating(other) || dtype == DType::bool8 || other == DType::bool8))
-      base::fail<DTypeError>(where, "concat: types do not mix: part 0 is ", parts[0].dtype(), " and part ", i, " is ",
+      base::fail<DTypeError>(where, op, ": types do not mix: part 0 is ", parts[0].dtype(), " and part ", i, " is ",
                              other, "; the Array API table has no common type for them. Convert one with x.to(dtype).");
     dtype = promote(dtype, other, where);
   }
@@ -57,7 +57,7 @@ Tensor concat(std::span<const Tensor> parts, int axis, Where where) {
   const TensorImpl& first = core::defined("concat", parts[0], where);
   const int along = core::normalize_axis("concat", axis, first.rank(), where);
   check_parts("concat", parts, along, where);
-  const DType dtype = common_type(parts, where);
+  const DType dtype = common_type("concat", parts, where);
   const autograd::Rollback rollback;
   std::vector<Tensor> converted;
   converted.reserve(parts.size());
@@ -104,6 +104,7 @@ Tensor concat(std::initializer_list<Tensor> parts, int axis, Where where) {
 Tensor stack(std::span<const Tensor> parts, int axis, Where where) {
   if (parts.empty()) base::fail<ShapeError>(where, "stack: there are no parts; give at least one.");
   check_parts("stack", parts, -1, where);
+  common_type("stack", parts, where);
   core::normalize_axis("stack", axis, parts[0].rank(where) + 1, where);
   const autograd::Rollback rollback;
   std::vector<Tensor> raised;
@@ -143,12 +144,11 @@ std::vector<Tensor> unstack(const Tensor& x, int axis, Where where) {
 std::vector<Tensor> split(const Tensor& x, std::int64_t count, int axis, Where where) {
   const TensorImpl& impl = core::defined("split", x, where);
   const int along = core::normalize_axis("split", axis, impl.rank(), where);
-  if (count < 1 || impl.shape[along] % count != 0 || (count > impl.shape[along] && count > 1))
+  if (count < 1 || impl.shape[along] % count != 0)
     base::fail<ShapeError>(where, "split: axis ", axis, " of shape ", impl.shape, " does not divide into ", count,
                            " equal parts; use split_sizes for unequal ones.");
   const std::int64_t size = impl.shape[along] / count;
   std::vector<Tensor> parts;
-  parts.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) parts.push_back(narrow(x, along, i * size, size, where));
   return parts;
 }

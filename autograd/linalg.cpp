@@ -144,12 +144,13 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where w
     base::fail<ShapeError>(where, "linear: the weight is ", w.shape, "; it must have two axes, [inputs, outputs].");
   if (!bias.defined()) return matmul(x, weight, where);
   const TensorImpl& c = core::defined("linear", bias, where);
+  autograd::require_floating("linear", c, where);
+  core::require_same_device("linear", a, c, where);
   if (c.rank() != 1 || c.shape[0] != w.shape[1])
     base::fail<ShapeError>(where, "linear: the bias is ", c.shape, " and the weight ", w.shape, "; the bias must be [",
                            w.shape[1], "].");
   const autograd::Rollback rollback;
   if (a.rank() < 2 || a.dtype != w.dtype || a.dtype != c.dtype) return add(matmul(x, weight, where), bias, where);
-  core::require_same_device("linear", a, c, where);
   const auto product = [&](const Tensor& rows) { return product_added("linear", bias, rows, weight, where); };
   return a.rank() == 2 ? product(x) : by_rows(x, product, where);
 }

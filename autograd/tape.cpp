@@ -128,6 +128,7 @@ void GradientTape::add_hook(const Tensor& x, Callback<Tensor(const Tensor&)> hoo
   constexpr const char* op = "GradientTape::on_gradient";
   TapeState& tape = usable(op, state_, where);
   const TensorImpl& impl = core::described(op, x, where);
+  if (!hook) base::fail<Error>(where, op, ": the hook is empty; give it a function.");
   if (tape.spent)
     base::fail<TapeError>(where, op, ": the tape has computed its gradient and records no more; ",
                           "make it persistent, or reset it.");

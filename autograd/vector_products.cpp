@@ -7,11 +7,19 @@
 #include <capstan/ops/index.hpp>
 #include <capstan/ops/linalg.hpp>
 
+#include "autograd/elementwise.hpp"
 #include "autograd/linalg.hpp"
 
 namespace capstan {
 
 namespace {
+
+/// Throws unless they can be multiplied element by element.
+void require_factors(const char* op, const TensorImpl& a, const TensorImpl& b, Where where) {
+  core::require_same_device(op, a, b, where);
+  for (const DType type : {a.dtype, b.dtype}) autograd::check_domain(op, kernels::Domain::numbers, type, where);
+  autograd::require_mixing(op, a.dtype, b.dtype, where);
+}
 
 /// How far from the end an axis of the broadcast shape stands. Both operands must have it, with one size.
 int shared_axis(const char* op, const TensorImpl& a, const TensorImpl& b, int axis, Where where) {
@@ -27,6 +35,7 @@ int shared_axis(const char* op, const TensorImpl& a, const TensorImpl& b, int ax
 
 Tensor vecdot(const Tensor& a, const Tensor& b, int axis, Where where) {
   const TensorImpl &x = core::defined("vecdot", a, where), &y = core::defined("vecdot", b, where);
+  require_factors("vecdot", x, y, where);
   const int from_end = shared_axis("vecdot", x, y, axis, where);
   const autograd::Rollback rollback;
   const bool half = is_half(x.dtype) && is_half(y.dtype);  // in 16 bits a product may overflow where the sum does not
@@ -38,6 +47,7 @@ Tensor vecdot(const Tensor& a, const Tensor& b, int axis, Where where) {
 
 Tensor outer(const Tensor& a, const Tensor& b, Where where) {
   const TensorImpl &x = core::defined("outer", a, where), &y = core::defined("outer", b, where);
+  require_factors("outer", x, y, where);
   if (x.rank() != 1 || y.rank() != 1)
     base::fail<ShapeError>(where, "outer: a is ", x.shape, " and b is ", y.shape, "; both must have one axis.");
   const autograd::Rollback rollback;
@@ -46,6 +56,7 @@ Tensor outer(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor kron(const Tensor& a, const Tensor& b, Where where) {
   const TensorImpl &x = core::defined("kron", a, where), &y = core::defined("kron", b, where);
+  require_factors("kron", x, y, where);
   const int rank = std::max(x.rank(), y.rank());
   std::int64_t left[2 * kMaxRank], right[2 * kMaxRank], sizes[kMaxRank];
   std::size_t count = 0;
@@ -69,6 +80,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Where where) {
 
 Tensor cross(const Tensor& a, const Tensor& b, int axis, Where where) {
   const TensorImpl &x = core::defined("cross", a, where), &y = core::defined("cross", b, where);
+  require_factors("cross", x, y, where);
   const int from_end = shared_axis("cross", x, y, axis, where);
   if (x.shape[x.rank() - from_end] != 3)
     base::fail<ShapeError>(where, "cross: a is ", x.shape, " and b is ", y.shape, "; axis ", -from_end,

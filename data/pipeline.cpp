@@ -150,11 +150,14 @@ std::optional<std::vector<T>> numbers_of(std::string_view& text, std::string_vie
   return numbers;
 }
 
+constexpr const char* kMovedFrom = "Pipeline: it was moved from; use the one that it was moved to.";
+
 }  // namespace
 
 PipelineBase::PipelineBase(StageRef stage) : stage_(std::move(stage)), progress_(new Progress) {}
 
-PipelineBase::PipelineBase(const PipelineBase& other) : stage_(other.stage()) {
+PipelineBase::PipelineBase(const PipelineBase& other)
+    : stage_(other.progress_ != nullptr ? other.stage_ : throw Error(kMovedFrom)) {  // a copy has no place to name
   auto progress = std::make_unique<Progress>(*other.progress_);
   const Run* running = std::exchange(progress->running, nullptr);
   if (running != nullptr) progress->take_from(*running);
@@ -176,15 +179,15 @@ PipelineBase::~PipelineBase() {
   delete progress_;
 }
 
-const StageRef& PipelineBase::stage() const {
-  if (progress_ == nullptr) throw Error("Pipeline: it was moved from; use the one that it was moved to.");
+const StageRef& PipelineBase::stage(Where where) const {
+  if (progress_ == nullptr) fail<Error>(where, kMovedFrom);
   return stage_;
 }
 
-std::int64_t PipelineBase::size() const { return stage()->size(); }
+std::int64_t PipelineBase::size(Where where) const { return stage(where)->size(); }
 
-Run* PipelineBase::start() {
-  const StageRef& recipe = stage();
+Run* PipelineBase::start(Where where) {
+  const StageRef& recipe = stage(where);
   Progress& progress = *progress_;
   const std::int64_t number = progress.resumes ? progress.pass : progress.next_pass;
   auto run = std::make_unique<Run>(recipe, Pass{number, progress.seeds}, &progress);
@@ -195,9 +198,9 @@ Run* PipelineBase::start() {
   return run.release();
 }
 
-std::string PipelineBase::state() const {
+std::string PipelineBase::state(Where where) const {
   std::vector<const Stage*> stages;
-  collect(*stage(), stages);
+  collect(*stage(where), stages);
   Progress now = *progress_;
   if (now.running != nullptr) now.take_from(*now.running);
   std::vector<std::uint64_t> seeds;
@@ -219,7 +222,7 @@ std::string PipelineBase::state() const {
 
 void PipelineBase::restore(std::string_view state, Where where) {
   std::vector<const Stage*> stages;
-  collect(*stage(), stages);
+  collect(*stage(where), stages);
   const std::string recipe = recipe_of(stages);
   if (part_of(state) != kFormat) fail<Error>(where, "Pipeline::restore: the text is no state of a pipeline.");
   const std::string_view other = part_of(state);

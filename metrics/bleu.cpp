@@ -130,9 +130,16 @@ void Bleu::add(const std::vector<Ids>& texts) {
   counts_ = std::move(counts);
 }
 
+namespace {
+bool all_zero(const std::int64_t* counts, int count) {
+  return std::all_of(counts, counts + count, [](std::int64_t n) { return n == 0; });
+}
+}  // namespace
+
 std::vector<double> Bleu::precisions() const {
   const auto orders = static_cast<std::size_t>(options_.max_order);
   std::vector<double> precisions(orders, 0.0);
+  if (all_zero(counts_.data(), options_.max_order)) return precisions;
   double smallest = 1;
   for (std::size_t n = 0; n < orders; ++n) {
     auto matches = static_cast<double>(counts_[n]), grams = static_cast<double>(counts_[orders + n]);
@@ -156,8 +163,7 @@ double Bleu::brevity_penalty() const noexcept {
 
 double Bleu::result() const {
   const auto orders = static_cast<std::size_t>(options_.max_order);
-  if (std::all_of(counts_.begin(), counts_.begin() + options_.max_order, [](std::int64_t n) { return n == 0; }))
-    return 0;
+  if (all_zero(counts_.data(), options_.max_order)) return 0;
   std::size_t used = orders;
   if (options_.effective_order && options_.smoothing != BleuSmoothing::add_one)
     while (used > 1 && counts_[orders + used - 1] == 0) --used;

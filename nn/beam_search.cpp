@@ -160,18 +160,20 @@ void BeamSearch::advance(const Tensor& logits, const Tensor& alignments, Where w
   const Step step = read(logits, alignments, vocabulary, where);
   check_numbers(step, where);
 
-  cover(step);
+  BeamSearch next = *this;  // memory may end on the way
+  next.cover(step);
   for (std::int64_t row = 0; row < batch_; ++row) {  // as if everything stayed where it is
     for (std::int64_t beam = 0; beam < options_.beams; ++beam) {
-      said_.push_back(starts_[static_cast<std::size_t>(row)]);
-      from_.push_back(beam);
+      next.said_.push_back(starts_[static_cast<std::size_t>(row)]);
+      next.from_.push_back(beam);
     }
   }
   std::vector<double> alive(alive_.size(), kNothing);
-  for (std::int64_t row = 0; row < batch_; ++row) extend(row, step, alive);
-  alive_ = std::move(alive);
-  ++steps_;
-  move_on(where);
+  for (std::int64_t row = 0; row < batch_; ++row) next.extend(row, step, alive);
+  next.alive_ = std::move(alive);
+  ++next.steps_;
+  next.move_on(where);
+  *this = std::move(next);
 }
 
 /// Adds what the live hypotheses have attended to.

@@ -180,14 +180,16 @@ struct Period {
 
 Period period_at(std::int64_t step, std::int64_t first, double growth) {
   if (growth == 1) return {number(step / first), number(step % first) / number(first)};
-  // periods 0 to i-1 take first * (growth^i - 1) / (growth - 1) steps; pow is exact where it can be, unlike the
-  // logarithm, which is off by one at times
+  // Periods 0 to i-1 take first * (growth^i - 1) / (growth - 1) steps. That may be rounded to a little behind a whole
+  // step, which begins a period all the same; the logarithm is off by one at times.
   const double n = number(step), length = number(first);
   const auto begin = [=](double i) { return length * (std::pow(growth, i) - 1) / (growth - 1); };
   double index = std::floor(std::log1p(n / length * (growth - 1)) / std::log(growth));
   if (begin(index + 1) <= n) ++index;
   else if (begin(index) > n) --index;
-  return {index, std::clamp((n - begin(index)) / (length * std::pow(growth, index)), 0.0, 1.0)};
+  const double over = (n - begin(index)) / (length * std::pow(growth, index));
+  if (over > 1 - 1e-9) return {index + 1, 0};
+  return {index, std::max(over, 0.0)};
 }
 
 }  // namespace

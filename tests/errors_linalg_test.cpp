@@ -11,6 +11,7 @@ namespace {
 
 const std::string file = "errors_linalg_test.cpp";
 const std::string floating = "; it must be a floating type.";
+const std::string no_common = "; the Array API table has no common type for them. Convert one with x.to(dtype).";
 const std::string undefined = ": the tensor is undefined; give it a value first.";
 const std::string two_axes = ": the tensor is [3]; it must have two axes or more, [..., m, n].";
 const std::string not_square = ": the matrices of [2, 3] are not square; the last two sizes must be equal.";
@@ -90,6 +91,11 @@ TEST_CASE("products of vectors and tensors refuse shapes that do not fit", "[err
       {__LINE__, message_of<ShapeError>, [&] { dot(o.x, o.x); },
        "dot: sizes differ: a is [2, 3] and b is [2, 3]; a.size(1) = 3 must equal b.size(0) = 2."},
       {__LINE__, message_of<DTypeError>, [&] { dot(o.integers, o.integers); }, "dot: the tensor is int32" + floating},
+      {__LINE__, message_of<DTypeError>, [&] { outer(o.three, Tensor{1, 2}); }, "outer: types do not mix: a is float32 and b is int32" + no_common},
+      {__LINE__, message_of<DTypeError>, [&] { vecdot(o.square, o.integers); }, "vecdot: types do not mix: a is float32 and b is int32" + no_common},
+      {__LINE__, message_of<DTypeError>, [&] { kron(o.integers, o.square); }, "kron: types do not mix: a is int32 and b is float32" + no_common},
+      {__LINE__, message_of<DTypeError>, [&] { cross(Tensor{1, 2, 3}, o.three); }, "cross: types do not mix: a is int32 and b is float32" + no_common},
+      {__LINE__, message_of<DTypeError>, [&] { linear(o.square, o.square, Tensor{1, 2}); }, "linear: the tensor is int32" + floating},
       {__LINE__, message_of<ShapeError>, [&] { outer(o.x, o.three); },
        "outer: a is [2, 3] and b is [3]; both must have one axis."},
       {__LINE__, message_of<ShapeError>, [&] { vecdot(o.x, o.square); },

@@ -221,6 +221,13 @@ TEST_CASE("a device that this build does not have is refused", "[errors]") {
   const TensorOptions on_gpu{.device = cuda(0)};
   check_errors({
       {__LINE__, message_of<DeviceError>, [&] { empty({2}, on_gpu); }, "empty" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { zeros({2}, on_gpu); }, "zeros" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { full({2}, 3, on_gpu); }, "full" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { scalar(3, on_gpu); }, "scalar" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { arange(0, 3, 1, on_gpu); }, "arange" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { linspace(0, 3, 4, on_gpu); }, "linspace" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { eye(2, 2, on_gpu); }, "eye" + rest},
+      {__LINE__, message_of<DeviceError>, [&] { normal({2}, 0, 1, default_rng(), on_gpu); }, "normal" + rest},
       {__LINE__, message_of<DeviceError>, [&] { x.to(cuda(0)); }, "Tensor::to" + rest},
       {__LINE__, message_of<DeviceError>, [&] { memory::stats(cuda(0)); }, "memory::stats" + rest},
       {__LINE__, message_of<DeviceError>, [&] { memory::set_limit(cuda(0), 1); }, "memory::set_limit" + rest},

@@ -37,6 +37,21 @@ TEST_CASE("what a hook returns takes the gradient's place, on the way and at the
   CHECK(same(tape.gradient(y, x), {-1.0, 1.0}));
 }
 
+TEST_CASE("an empty hook is refused", "[tape][hooks]") {
+  const Tensor x = {1.0, 2.0};
+  GradientTape tape;
+  tape.watch(x);
+  const std::string what = "GradientTape::on_gradient: the hook is empty; give it a function.";
+  void (*const nothing)(const Tensor&) = nullptr;
+  check_errors(
+      {
+          {__LINE__, message_of<Error>, [&] { tape.on_gradient(x, Callback<Tensor(const Tensor&)>()); }, what},
+          {__LINE__, message_of<Error>, [&] { tape.on_gradient(x, Callback<void(const Tensor&)>()); }, what},
+          {__LINE__, message_of<Error>, [&] { tape.on_gradient(x, nothing); }, what},
+      },
+      "hooks_test.cpp");
+}
+
 TEST_CASE("hooks of one tensor run in order, each on what the one before it left", "[tape][hooks]") {
   Parameter w(3.0f);
   GradientTape tape;

@@ -93,6 +93,15 @@ TEST_CASE("BLEU counts an n-gram as often as one reference has it", "[metrics][h
   CHECK(bleu.result() == 0);
 }
 
+TEST_CASE("where nothing matches there is nothing to smooth", "[metrics][host]") {
+  for (const BleuSmoothing smoothing : {BleuSmoothing::none, BleuSmoothing::add_one, BleuSmoothing::exponential}) {
+    metrics::Bleu bleu({.smoothing = smoothing});
+    bleu.update(words_of("a b"), std::vector<Words>{words_of("c d")});
+    CHECK(bleu.precisions() == std::vector<double>{0, 0, 0, 0});
+    CHECK(bleu.result() == 0);
+  }
+}
+
 TEST_CASE("BLEU asks for the nearest length, and for the shorter at ties", "[metrics][host]") {
   CHECK(near(sentence_bleu("a b c d", {"a b c d e"}), std::exp(1 - 5.0 / 4)));
   CHECK(sentence_bleu("a b c d", {"a b c d e", "x y z"}) == 1);                // 3 and 5 are as near: 3

@@ -393,11 +393,18 @@ TEST_CASE("assigned and moved pipelines go on where they stood", "[data][pipelin
 TEST_CASE("a pipeline that was moved from says so", "[data][pipeline][host]") {
   auto numbers = data::range(3);
   auto other = std::move(numbers);
-  CHECK_THROWS_WITH(numbers.size(), "Pipeline: it was moved from; use the one that it was moved to.");
-  CHECK_THROWS_AS(numbers.begin(), Error);
-  CHECK_THROWS_AS(numbers.state(), Error);
-  CHECK_THROWS_AS(numbers.restore(other.state()), Error);
-  CHECK_THROWS_AS(numbers | data::take(1), Error);
+  const std::string what = "Pipeline: it was moved from; use the one that it was moved to.";
+  // clang-format off
+  check_errors({
+      {__LINE__, message_of<Error>, [&] { numbers.size(); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers.begin(); }, what},
+      {__LINE__, message_of<Error>, [&] { for (const std::int64_t each : numbers) FAIL(each); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers.state(); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers.restore(other.state()); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers | data::take(1); }, what},
+  }, "pipeline_test.cpp");
+  // clang-format on
+  CHECK_THROWS_WITH(data::Pipeline<std::int64_t>(numbers), what);
   CHECK_THROWS_AS(data::Pipeline<std::int64_t>(numbers), Error);
   numbers = other;
   CHECK(elements_of(numbers) == Integers{0, 1, 2});

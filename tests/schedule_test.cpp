@@ -117,6 +117,9 @@ TEST_CASE("cosine restarts begin again when a period is over", "[schedule]") {
   const Schedule grown = optim::cosine_restarts(1, {.steps = 4, .growth = 1.5});  // periods of 4, 6, 9 steps
   for (const std::int64_t begin : {0, 4, 10, 19}) CHECK(grown(begin) == Approx(1));
   CHECK(grown(18) == Approx(falling(8.0 / 9)));
+  CHECK(optim::cosine_restarts(1, {.steps = 10, .growth = 1.9})(10) == Approx(1));  // 10 * (1.9 - 1) / 0.9 is above 10
+  CHECK(optim::cosine_restarts(1, {.steps = 10, .growth = 1.2})(22) == Approx(1));
+  CHECK(optim::cosine_restarts(1, {.steps = 30, .growth = 1.7, .height = 0.5})(30) == Approx(0.5));
   const Schedule doubled = optim::cosine_restarts(1, {.steps = 3, .growth = 2});
   for (int i = 0; i < 40; ++i) CHECK(doubled(3 * ((std::int64_t{1} << i) - 1)) == 1);  // 3 * (2^i - 1)
 }

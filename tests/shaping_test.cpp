@@ -147,6 +147,9 @@ TEST_CASE("split and split_sizes cut into views that join to the whole", "[shapi
   CHECK(uneven[2].at<std::int64_t>(0, 0) == 1);
   CHECK(same(concat(uneven, 1), x));
   CHECK(split(x, 1).size() == 1u);
+  const std::vector<Tensor> nothing = split(zeros({0, 3}), 2);
+  REQUIRE(nothing.size() == 2u);
+  CHECK(nothing[1].shape() == Shape{0, 3});
 }
 
 TEST_CASE("slice and narrow view a block", "[shaping]") {

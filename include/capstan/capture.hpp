@@ -98,9 +98,10 @@ class Captured {
  public:
   Captured(F function, Device device, Where where) : function_(std::move(function)), step_(device, where) {}
 
-  template <class... Inputs>
-  auto operator()(const Inputs&... inputs) {
-    return call(Where::current(), inputs...);
+  auto operator()(Where where = Where::current()) { return call(where); }
+  template <class... More>
+  auto operator()(const Operand& first, const More&... more) {
+    return call(first.where, first.tensor, more...);
   }
   /// The same with the place that errors name.
   template <class... Inputs>

@@ -30,8 +30,8 @@ Tensor ones_like(const Tensor& x, Where where = Where::current());
 Tensor full_like(const Tensor& x, Scalar value, Where where = Where::current());
 
 /// begin, begin+step, ... before end: ceil((end-begin)/step) values. Integers give int64, else float32, or the type
-/// that is asked for: any number type, a floating one unless all three are integers (DTypeError; also if a value does
-/// not fit). Throws ShapeError for step 0.
+/// that is asked for: any number type, a floating one unless all three are integers (DTypeError; also if an integer
+/// type cannot hold a value). Throws ShapeError for step 0.
 Tensor arange(Scalar begin, Scalar end, Scalar step = 1, Where where = Where::current());
 Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Where where = Where::current());
 Tensor arange(Scalar end, Where where = Where::current());
@@ -56,8 +56,8 @@ Tensor from_vector(const std::vector<T>& values, Where where = Where::current())
 /// Uses memory that somebody else owns, without a copy: row-major, on the CPU, alive as long as the tensor and its
 /// views are. `release(context)` is called when the last of them is gone, if it is not null. Each call has a count of
 /// writes of its own (`Tensor::version`): of two tensors made over the same memory neither counts the other's writes,
-/// nor the owner's, so that a tape which keeps the values of one cannot tell that they have changed. Error while a plan
-/// is made.
+/// nor the owner's, so that a tape which keeps the values of one cannot tell that they have changed. Error for a null
+/// pointer beside elements, and while a plan is made.
 template <class T>
 Tensor from_memory(T* values, const Shape& shape, void (*release)(void*) = nullptr, void* context = nullptr,
                    Where where = Where::current());

@@ -29,8 +29,8 @@ class Parameter : public Tensor {
   Parameter& operator=(Parameter&& other) noexcept = default;
 
   /// Whether tapes watch it by themselves and `nn::parameters` returns it. True from the start.
-  bool trainable() const;
-  void set_trainable(bool trainable);
+  bool trainable(Where where = Where::current()) const;
+  void set_trainable(bool trainable, Where where = Where::current());
 };
 
 /// A state of a model that is no parameter, such as a running mean: no tape watches it, no optimizer changes it, and it

@@ -99,7 +99,7 @@ Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape, Rng& rng
 /// int64: 0 .. count-1 in random order (Fisher-Yates). ShapeError unless count >= 0; Error while a step is captured or a
 /// plan made, since it is drawn on the host.
 Tensor permutation(std::int64_t count, Rng& rng = default_rng(), Where where = Where::current());
-/// The rows of the first axis in random order.
+/// The rows of the first axis in random order. ShapeError if there is none; else as `permutation`.
 Tensor shuffle(const Tensor& x, Rng& rng = default_rng(), Where where = Where::current());
 
 }  // namespace capstan

@@ -145,20 +145,23 @@ class GradientTape {
   /// what the one before it left. A hook must not write into the gradient. `reset` removes hooks, and so does the end
   /// of the recording. For anything the tape follows: watched tensors, Parameters, results on the way.
   ///
-  /// Throws TapeError  the tape does not follow x. `gradient` throws ShapeError, DTypeError, DeviceError, naming this
+  /// Throws Error      an empty hook     TapeError  the tape does not follow x. `gradient` throws ShapeError, DTypeError, DeviceError, naming this
   ///     line, for a replacement that does not fit, and whatever the hook throws.
   template <class F>
   requires std::is_invocable_v < std::decay_t<F>
   &, const Tensor& > void on_gradient(const Tensor& x, F&& hook, Where where = Where::current()) {
-    if constexpr (std::is_void_v<std::invoke_result_t<std::decay_t<F>&, const Tensor&>>)
-      add_hook(
-          x,
-          [function = std::forward<F>(hook)](const Tensor& complete) mutable {
-            function(complete);
-            return Tensor();
-          },
-          where);
-    else add_hook(x, std::forward<F>(hook), where);
+    if constexpr (std::is_void_v<std::invoke_result_t<std::decay_t<F>&, const Tensor&>>) {
+      const Callback<void(const Tensor&)> told(std::forward<F>(hook));
+      Callback<Tensor(const Tensor&)> replacing_nothing;
+      if (told)
+        replacing_nothing = [told](const Tensor& complete) {
+          told(complete);
+          return Tensor();
+        };
+      add_hook(x, std::move(replacing_nothing), where);
+    } else {
+      add_hook(x, std::forward<F>(hook), where);
+    }
   }
 
   /// Stops recording until the returned object is destroyed: on the thread of the tape, which it may outlive.

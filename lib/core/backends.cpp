@@ -102,7 +102,8 @@ void set_limit_share(Device device, double share, Where where) {
   if (!(share > 0 && share <= 1))
     base::fail<Error>(where, "memory::set_limit: a share of ", share, " was asked for; it must be in (0, 1].");
   const std::int64_t total = gpu != nullptr ? gpu->total_memory(device) : core::cpu_total_memory();
-  set_limit(device, static_cast<std::int64_t>(share * static_cast<double>(total)), where);
+  const auto bytes = static_cast<std::int64_t>(share * static_cast<double>(total));
+  set_limit(device, bytes > 0 ? bytes : 1, where);  // 0 is no limit
 }
 void set_cache_limit(Device device, std::int64_t bytes, Where where) {
   const auto* gpu = runtime_of("memory::set_cache_limit", device, where);

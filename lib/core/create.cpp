@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "lib/base/parallel.hpp"
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
 #include "lib/core/device_runtime.hpp"
@@ -43,6 +44,7 @@ Element to_element(const char* op, Scalar value, DType dtype, Where where) {
 
 Tensor scalar_tensor(const char* op, Scalar value, DType dtype, Device device, Where where) {
   const Element element = to_element(op, value, dtype, where);
+  require_device(op, device, where);
   Tensor result = make_tensor(Shape(), dtype, device, where);
   if (device.kind != DeviceKind::cpu) {
     backend_of(device, where).fill(*result.impl(), value);
@@ -88,7 +90,6 @@ using core::Type;
 namespace {
 /// What was made on the host, where it is wanted; nobody is told of the move.
 Tensor moved(const Tensor& host, Device device, Where where) {
-  core::require_device("Tensor::to", device, where);
   if (device == cpu()) return host;
   Tensor result = core::make_tensor(host.impl()->shape, host.impl()->dtype, device, where);
   core::cuda_runtime()->transfer(*host.impl(), *result.impl(), where);
@@ -102,6 +103,7 @@ Tensor empty(const Shape& shape, TensorOptions options, Where where) {
 
 namespace {
 Tensor filled(const char* op, const Shape& shape, Scalar value, TensorOptions options, Where where) {
+  core::require_device(op, options.device, where);
   core::to_element(op, value, options.dtype, where);
   core::note_start();
   Tensor result = core::make_tensor(shape, options.dtype, options.device, where);
@@ -171,6 +173,15 @@ bool all_integers(Scalar begin, Scalar end, Scalar step) {
          step.kind() == Scalar::Kind::integer;
 }
 
+/// Calls write(i) for all i below count.
+template <class Write>
+void in_pieces(std::int64_t count, Write write) {
+  constexpr std::int64_t kGrain = 1 << 15;
+  base::parallel_for(count, kGrain, [=](std::int64_t i, std::int64_t end) {
+    for (; i < end; ++i) write(i);
+  });
+}
+
 /// begin + i * step, below end; the product by itself may exceed 2^63.
 std::int64_t whole_value(std::int64_t begin, std::int64_t step, std::int64_t i) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(begin) +
@@ -181,6 +192,7 @@ std::int64_t whole_value(std::int64_t begin, std::int64_t step, std::int64_t i) 
 
 Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Where where) {
   const bool integers = all_integers(begin, end, step), whole = is_integer(options.dtype);
+  core::require_device("arange", options.device, where);
   if (options.dtype == DType::bool8 || (whole && !integers))
     base::fail<DTypeError>(where, "arange: from ", begin, " to ", end, " in steps of ", step, " does not go with ",
                            options.dtype, "; integers go with numeric types, floating numbers with floating ones.");
@@ -202,10 +214,10 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, TensorOptions options, Wher
     T* to = result.impl()->as<T>();
     if constexpr (core::kIsReal<T>) {
       const double first = begin.as_double(), width = step.as_double();
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(first + static_cast<double>(i) * width);
+      in_pieces(count, [=](std::int64_t i) { to[i] = static_cast<T>(first + static_cast<double>(i) * width); });
     } else {
       const std::int64_t first = begin.as_int64(), width = step.as_int64();
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(whole_value(first, width, i));
+      in_pieces(count, [=](std::int64_t i) { to[i] = static_cast<T>(whole_value(first, width, i)); });
     }
   });
   core::host_wrote(*result.impl());
@@ -226,13 +238,14 @@ Tensor arange(Scalar end, Where where) {
 Tensor linspace(double begin, double end, std::int64_t count, TensorOptions options, Where where) {
   if (!is_floating(options.dtype))
     base::fail<DTypeError>(where, "linspace: the type is ", options.dtype, "; it must be a floating type.");
+  core::require_device("linspace", options.device, where);
   core::note_start();
   Tensor result = empty(Shape({count}, where), {options.dtype, cpu()}, where);
   const double step = count > 1 ? (end - begin) / static_cast<double>(count - 1) : 0;
   core::visit_real(options.dtype, [&]<class T>(Type<T>) {
     T* to = result.impl()->as<T>();
-    for (std::int64_t i = 0; i < count; ++i)
-      to[i] = static_cast<T>(i == count - 1 && count > 1 ? end : begin + static_cast<double>(i) * step);
+    in_pieces(count, [=](std::int64_t i) { to[i] = static_cast<T>(begin + static_cast<double>(i) * step); });
+    if (count > 1) to[count - 1] = static_cast<T>(end);
   });
   core::host_wrote(*result.impl());
   result = moved(result, options.device, where);
@@ -242,6 +255,7 @@ Tensor linspace(double begin, double end, std::int64_t count, TensorOptions opti
 
 Tensor eye(std::int64_t rows, std::int64_t columns, TensorOptions options, Where where) {
   if (columns < 0) columns = rows;
+  core::require_device("eye", options.device, where);
   core::note_start();
   Tensor result = core::make_tensor(Shape({rows, columns}, where), options.dtype, cpu(), where);
   core::backend_of(cpu(), where).fill(*result.impl(), number(0, options.dtype));
@@ -274,6 +288,9 @@ Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* 
     base::fail<Error>(where,
                       "from_memory: a plan cannot keep memory that belongs to somebody else. Make the tensor "
                       "before freezing, or copy the values with from_span.");
+  if (values == nullptr && shape.numel() > 0)
+    base::fail<Error>(where, "from_memory: the pointer is null and shape ", shape, " has ", shape.numel(),
+                      shape.numel() == 1 ? " element" : " elements", "; it must point to them.");
   return core::make_borrowed(values, shape, dtype_of<T>(), release, context, where);
 }
 

@@ -331,8 +331,8 @@ Plan::~Plan() { delete state_; }
 const std::vector<Tensor>& Plan::inputs() const noexcept { return state_->inputs; }
 const std::vector<Tensor>& Plan::outputs() const noexcept { return state_->outputs; }
 void Plan::run(Where where) {
-  if (const core::Recording* now = core::recording()) [[unlikely]]
-    base::fail<Error>(now->where(), "Plan::run: a network that is frozen cannot run a plan. Call the plan's network.");
+  if (core::recording() != nullptr) [[unlikely]]
+    base::fail<Error>(where, "Plan::run: a network that is frozen cannot run a plan. Call the plan's network.");
   state_->run();
   core::note_write(*state_->memory.impl(), where);
 }

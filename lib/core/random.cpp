@@ -75,6 +75,7 @@ namespace {
 Tensor draw(const char* op, const Shape& shape, core::RandomTask task, Rng& rng, TensorOptions options, Where where) {
   if (task.kind != RandomKind::bernoulli && task.kind != RandomKind::integers && !is_floating(options.dtype))
     base::fail<DTypeError>(where, op, ": the type is ", options.dtype, "; it must be a floating type.");
+  require_device(op, options.device, where);
   Tensor result = make_tensor(shape, options.dtype, options.device, where);
   if (Capturing* step = capturing(); step != nullptr) {
     if (options.device == cpu())

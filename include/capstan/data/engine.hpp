@@ -103,19 +103,19 @@ StageRef interleaved(StageRef from, Callback<StageRef(Item&&)> open, InterleaveO
 class PipelineBase {
  public:
   /// Elements of a pass; kEndless, or kUnknownSize if only a pass can tell.
-  std::int64_t size() const;
+  std::int64_t size(Where where = Where::current()) const;
 
   /// Where the pipeline stands, as a short text: which pass, which elements of it were given out, and the seeds. In a loop:
   /// behind the element that its body has. After a loop that was left early: behind the last one. It does not grow with
   /// what buffers and caches hold, but with the elements in unfinished buckets and windows.
-  std::string state() const;
+  std::string state(Where where = Where::current()) const;
   /// Continues there: the next loop has the remaining elements of that pass, exactly those and in that order; loops after
   /// it begin the passes that follow. The pipeline must be made of the same stages; numbers of workers, batches and
   /// elements that are fetched ahead may differ. A loop that is running goes on as it was.
   /// Throws Error for a text that is no state, or that of other stages.
   void restore(std::string_view state, Where where = Where::current());
 
-  const StageRef& stage() const;  ///< for the library itself
+  const StageRef& stage(Where where = Where::current()) const;  ///< for the library itself
 
  protected:
   explicit PipelineBase(StageRef stage);
@@ -124,7 +124,7 @@ class PipelineBase {
   PipelineBase& operator=(const PipelineBase& other);
   PipelineBase& operator=(PipelineBase&& other) noexcept;
   ~PipelineBase();
-  Run* start();
+  Run* start(Where where);
 
  private:
   StageRef stage_;

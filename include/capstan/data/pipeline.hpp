@@ -77,7 +77,7 @@ class Pipeline : public detail::PipelineBase {
   explicit Pipeline(detail::StageRef stage) : PipelineBase(std::move(stage)) {}
 
   /// Begins the next pass, or the one that was restored.
-  Iterator begin() { return Iterator(start()); }
+  Iterator begin(Where where = Where::current()) { return Iterator(start(where)); }
   End end() noexcept { return {}; }
 
   /// The pipeline with another stage behind it: `from(x) | batch(32)`. It stands at the beginning of pass 0.

@@ -25,7 +25,7 @@ enum class Split : std::uint8_t { train, test, validation };
 struct LabelledImages {
   Tensor images;  ///< [count, channels, height, width]: float32 from 0 to 1, or uint8
   Tensor labels;  ///< int64 [count]
-  std::int64_t size() const { return labels.size(0); }
+  std::int64_t size(Where where = Where::current()) const { return labels.size(0, where); }
 };
 struct LabelledImagesOptions {
   bool as_bytes = false;  ///< images stay uint8, 0 to 255: a quarter of the memory

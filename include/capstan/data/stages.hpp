@@ -25,8 +25,9 @@ auto map(F f, MapOptions options = {}, Where where = Where::current()) {
     using Result = std::decay_t<std::invoke_result_t<F&, T&&>>;
     static_assert(!std::is_void_v<Result>, "capstan: a function for map must return the new element");
     return Pipeline<Result>(detail::mapped(
-        from.stage(), [f](detail::Item&& item) mutable { return detail::Item::of<Result>(f(std::move(item.as<T>()))); },
-        options, where));
+        from.stage(where),
+        [f](detail::Item&& item) mutable { return detail::Item::of<Result>(f(std::move(item.as<T>()))); }, options,
+        where));
   };
 }
 
@@ -46,7 +47,7 @@ auto filter(F wanted) {
 /// has an order of its own. Error unless buffer >= 1.
 inline auto shuffle(std::int64_t buffer, ShuffleOptions options = {}, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
-    return Pipeline<T>(detail::shuffled(from.stage(), buffer, options, where));
+    return Pipeline<T>(detail::shuffled(from.stage(where), buffer, options, where));
   };
 }
 
@@ -54,8 +55,8 @@ inline auto shuffle(std::int64_t buffer, ShuffleOptions options = {}, Where wher
 /// ShapeError and DTypeError for tensors that do not fit together. On the CPU not recorded by tapes.
 inline auto batch(std::int64_t size, BatchOptions options = {}, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
-    return Pipeline<typename detail::Batching<T>::type>(
-        detail::batched(from.stage(), size, options.drop_rest, &detail::collate<T>, {.op = "batch", .where = where}));
+    return Pipeline<typename detail::Batching<T>::type>(detail::batched(
+        from.stage(where), size, options.drop_rest, &detail::collate<T>, {.op = "batch", .where = where}));
   };
 }
 
@@ -63,7 +64,7 @@ inline auto batch(std::int64_t size, BatchOptions options = {}, Where where = Wh
 /// `value` is converted to each tensor's type, and must fit it (DTypeError).
 inline auto padded_batch(std::int64_t size, PaddedBatchOptions options = {}, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
-    return Pipeline<typename detail::Batching<T>::type>(detail::batched(from.stage(), size, options.drop_rest,
+    return Pipeline<typename detail::Batching<T>::type>(detail::batched(from.stage(where), size, options.drop_rest,
                                                                         &detail::collate<T>,
                                                                         {.op = "padded_batch",
                                                                          .where = where,
@@ -100,22 +101,24 @@ inline auto window(std::int64_t size, WindowOptions options = {}, Where where = 
   return [=]<class T>(const Pipeline<T>& from) {
     static_assert(std::is_copy_constructible_v<T>, "capstan: elements of windows must have copies");
     return Pipeline<typename detail::Batching<T>::type>(detail::windowed(
-        from.stage(), size, options, &detail::copy_of<T>, &detail::collate<T>, {.op = "window", .where = where}));
+        from.stage(where), size, options, &detail::copy_of<T>, &detail::collate<T>, {.op = "window", .where = where}));
   };
 }
 
 /// The passes 0 .. count-1 of the pipeline before, one after another; without an end if no count is given. Error for a
 /// negative count; in the loop for a pipeline without elements that is repeated without an end.
 inline auto repeat(std::int64_t count = kEndless, Where where = Where::current()) {
-  return [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::repeated(from.stage(), count, where)); };
+  return
+      [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::repeated(from.stage(where), count, where)); };
 }
 
 /// The first `count` elements, or all but these. Error for a negative count.
 inline auto take(std::int64_t count, Where where = Where::current()) {
-  return [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::taken(from.stage(), count, where)); };
+  return [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::taken(from.stage(where), count, where)); };
 }
 inline auto skip(std::int64_t count, Where where = Where::current()) {
-  return [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::skipped(from.stage(), count, where)); };
+  return
+      [=]<class T>(const Pipeline<T>& from) { return Pipeline<T>(detail::skipped(from.stage(where), count, where)); };
 }
 
 /// Keeps the elements of pass 0 in memory; all passes have copies of these, in the same order. A copy of a tensor is
@@ -132,7 +135,7 @@ inline auto cache() {
 /// tuples, vectors and structs of nothing but tensors. Error unless count >= 1.
 inline auto prefetch(std::int64_t count, std::optional<Device> device = std::nullopt, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
-    return Pipeline<T>(detail::prefetched(from.stage(), count, device, &detail::move_to<T>, where));
+    return Pipeline<T>(detail::prefetched(from.stage(where), count, device, &detail::move_to<T>, where));
   };
 }
 
@@ -158,8 +161,8 @@ auto interleave(F f, InterleaveOptions options = {}, Where where = Where::curren
   return [f = std::move(f), options, where]<class T>(const Pipeline<T>& from) {
     using Inner = std::decay_t<std::invoke_result_t<F&, T&&>>;
     return Pipeline<typename Inner::value_type>(detail::interleaved(
-        from.stage(), [f](detail::Item&& item) mutable { return Inner(f(std::move(item.as<T>()))).stage(); }, options,
-        where));
+        from.stage(where), [f](detail::Item&& item) mutable { return Inner(f(std::move(item.as<T>()))).stage(); },
+        options, where));
   };
 }
 

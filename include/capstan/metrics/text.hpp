@@ -71,7 +71,7 @@ class Bleu {
               Where where = Where::current());
 
   double result() const;                   ///< 0 if nothing matches
-  std::vector<double> precisions() const;  ///< by order, smoothed
+  std::vector<double> precisions() const;  ///< by order, smoothed; zeros where nothing matches
   double brevity_penalty() const noexcept;
   void reset() noexcept;
   void merge(const Bleu& other, Where where = Where::current());  ///< Error unless both have one max_order

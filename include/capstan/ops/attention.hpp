@@ -98,7 +98,7 @@ struct RotaryOptions {
 /// Shapes    x [..., length, features], features even; result the same
 /// Types     floating; angles in float64, rounded once to that type
 /// Gradient  for x: turned back
-/// Throws    ShapeError  fewer than two axes, odd features, positions that do not fit     DTypeError
+/// Throws    ShapeError  fewer than two axes, odd features, positions that do not fit     DTypeError, DeviceError
 ///           Error       base
 Tensor rotary_embedding(const Tensor& x, const RotaryOptions& options = {}, Where where = Where::current());
 

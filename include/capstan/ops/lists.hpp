@@ -20,7 +20,7 @@ struct ScaledResult {
 
 /// Every tensor times `factor`, rounded once (16-bit types from float32), and whether all elements were finite: one
 /// pass. Gradient g * factor.
-/// Throws DTypeError  not floating    Error  the factor is NaN
+/// Throws DTypeError  not floating    DeviceError  tensors on several devices    Error  the factor is NaN
 ScaledResult scale_each(std::vector<Tensor> tensors, double factor, Where where = Where::current());
 
 /// totals[i] += values[i]. A total that is undefined becomes a copy of the value; a value that is undefined changes

@@ -112,7 +112,8 @@ struct ResponseNormOptions {
 Tensor local_response_norm(const Tensor& x, std::int64_t size, const ResponseNormOptions& options = {},
                            Where where = Where::current());
 
-/// x / max(norm, epsilon), with the norm of that order over axes: vectors of length 1, and zeros of zeros.
+/// x / max(norm, epsilon), with the norm of that order over axes: vectors of length 1, and zeros of zeros
+/// (NaN if epsilon is 0).
 ///
 /// Types     floating
 /// Gradient  to any order
