@@ -139,8 +139,9 @@ Tensor reduced_rows(const Tensor& losses, const Tensor& weight, const Tensor& co
   return div(total, sum(shares, {}, {}, where), where).to(dtype, where);
 }
 
+/// In the weight's type, if there is one.
 Tensor times(const Tensor& x, const Tensor& weight, Where where) {
-  return weight.defined() ? mul(x, weight, where) : x;
+  return weight.defined() ? mul(x.to(weight.dtype(where), where), weight, where) : x;
 }
 
 /// (1 - smoothing) times the loss of the label and smoothing / classes times those of all classes. `weight` is that of
@@ -209,10 +210,11 @@ Tensor nll_loss(const Tensor& log_probabilities, const Tensor& labels, const Nll
   autograd::require_class_weight(op, options.class_weight, x, axis, where);
   const Rollback rollback;
   const Labels found = look_up(op, "log-probabilities", x, axis, labels, &options.ignored_label, where);
-  const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
+  const DType wide = autograd::computing_type(x.dtype);
+  const Tensor weight = counted_weight(options.class_weight, found, wide, where);
   const Tensor picked = neg(pick(classes_last(log_probabilities, axis, where), found.index, where), where);
   const Tensor rows = counted(picked, found.counts, where);
-  return reduced_rows(times(rows, weight, where), weight, found.counts, options.reduction, where);
+  return reduced_rows(times(rows, weight, where), weight, found.counts, options.reduction, where).to(x.dtype, where);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options, Where where) {
@@ -231,13 +233,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& target, const CrossEntr
   const Rollback rollback;
   const Labels found = look_up(op, "logits", x, axis, target, &options.ignored_label, where);
   const Tensor rows = classes_last(logits, axis, where);
-  if (smoothing == 0) {
-    const Tensor weight = counted_weight(options.class_weight, found, x.dtype, where);
-    const Tensor losses = times(sparse_rows(op, rows, found, where), weight, where);
-    return reduced_rows(losses, weight, found.counts, options.reduction, where);
-  }
   const DType wide = autograd::computing_type(x.dtype);
   const Tensor weight = counted_weight(options.class_weight, found, wide, where);
+  if (smoothing == 0) {
+    const Tensor losses = times(sparse_rows(op, rows, found, where), weight, where);
+    return reduced_rows(losses, weight, found.counts, options.reduction, where).to(x.dtype, where);
+  }
   const Tensor& given = options.class_weight;
   const Tensor class_weight = given.defined() ? given.to(wide, where) : given;
   const Tensor kept = counted_classes(rows.to(wide, where), found.counts, where);

@@ -62,7 +62,8 @@ Tensor reduced(const Tensor& losses, Reduction reduction, Where where) {
 Tensor reduced(const char* op, const Tensor& losses, const Tensor& weight, Reduction reduction, Where where) {
   if (!weight.defined()) return reduced(losses, reduction, where);
   require_weight(op, "weight", *losses.impl(), weight, where);
-  return reduced(mul(losses, weight.to(losses.dtype(where), where), where), reduction, where);
+  const DType type = losses.dtype(where), wide = computing_type(type);
+  return reduced(mul(losses.to(wide, where), weight.to(wide, where), where), reduction, where).to(type, where);
 }
 
 }  // namespace autograd
@@ -192,7 +193,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, const Poisson
   require_alike(op, "input is", input, "target", target, where);
   const Rollback rollback;
   // both addends of the full loss may exceed 16 bits where it does not
-  const Pair pair(input, target, options.full ? Reduction::sum : options.reduction, where);
+  const Pair pair(input, target, options.full || options.reduction != Reduction::none, where);
   Tensor losses = options.log_input ? loss_of_pairs<kernels::PoissonOfLog>(op, pair.a, pair.b, 0, where)
                                     : loss_of_pairs<kernels::PoissonOfRate>(op, pair.a, pair.b, options.epsilon, where);
   if (options.full) losses = add(losses, log_factorial(pair.b, where), where);

@@ -29,8 +29,10 @@ struct Pair {
   Tensor a, b;
 
   Pair(const Tensor& x, const Tensor& y, Reduction reduction, Where where)
+      : Pair(x, y, reduction != Reduction::none, where) {}
+  Pair(const Tensor& x, const Tensor& y, bool added_up, Where where)
       : type(promote(x.dtype(where), y.dtype(where), where)), a(x), b(y) {
-    if (reduction == Reduction::none) return;
+    if (!added_up) return;
     a = x.to(computing_type(type), where);
     b = y.to(computing_type(type), where);
   }

@@ -144,7 +144,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& logits, const Tensor& labels, c
   require_alike(op, "logits are", logits, "labels", labels, where);
   if (logits.rank(where) == 0) base::fail<ShapeError>(where, op, ": the logits are []; they must be [..., classes].");
   const Rollback rollback;
-  const Pair pair(logits, labels, Reduction::mean, where);  // over classes at least
+  const Pair pair(logits, labels, true, where);  // over classes at least
   const Tensor each = loss_of_pairs<kernels::SigmoidCrossEntropy>(op, pair.a, pair.b, 0, where);
   const Tensor weighted = reduced(op, each, options.weight, Reduction::none, where);
   return reduced(autograd::mean_of_rows(weighted, where), options.reduction, where).to(pair.type, where);
@@ -160,7 +160,7 @@ void require_vectors(const char* op, const TensorImpl& x, Where where) {
 
 /// Both in the type that they are computed in; 16-bit types could not hold what is added to avoid division by 0.
 struct Vectors : Pair {
-  Vectors(const Tensor& x, const Tensor& y, Where where) : Pair(x, y, Reduction::sum, where) {}
+  Vectors(const Tensor& x, const Tensor& y, Where where) : Pair(x, y, true, where) {}
 };
 
 Tensor length(const Tensor& x, int axis, double epsilon, Where where) {

@@ -24,6 +24,12 @@ struct Spread {
 /// In the type that gradients are computed in.
 Tensor widened(const Tensor& t, Where where) { return t.to(autograd::computing_type(t.dtype(where)), where); }
 
+/// The gradient in x's type, and nobody else's, so that it may be added to in place.
+Tensor narrowed(Tensor gradient, const Tensor& x, Where where) {
+  const DType type = x.dtype(where);
+  return gradient.dtype(where) == type ? std::move(gradient) : cast(gradient, type, where);
+}
+
 /// x, which is widened, less its mean. `mean_value` serves but where it was rounded to 16 bits, or where outer tapes
 /// need one that is on them and it is not.
 Tensor centered(const Tensor& x, const Tensor& mean_value, bool on_tapes, const Spread& spread, Where where) {
@@ -42,7 +48,7 @@ void var_replay(Replay& r) {
   const auto spread = r.attributes<Spread>();
   const Tensor x = widened(r.saved(0), where), share = scaled(widened(r.grad(), where), 2 / spread.divisor, where);
   const Tensor grad = stretch(share, spread.full, spread.mask, where);
-  r.give(0, mul(centered(x, r.saved(1), false, spread, where), grad, where).to(r.saved(0).dtype(), where));
+  r.give(0, narrowed(mul(centered(x, r.saved(1), false, spread, where), grad, where), r.saved(0), where));
 }
 
 // saved: x, its mean and the result
@@ -54,7 +60,7 @@ void std_replay(Replay& r) {
   const Tensor part = scaled(widened(r.grad(), where), 1 / spread.divisor, where);
   const Tensor share = div(part, capstan::where(still, 1.0, y, where), where);
   const Tensor grad = stretch(capstan::where(still, 0.0, share, where), spread.full, spread.mask, where);
-  r.give(0, mul(centered(x, r.saved(1), false, spread, where), grad, where).to(r.saved(0).dtype(), where));
+  r.give(0, narrowed(mul(centered(x, r.saved(1), false, spread, where), grad, where), r.saved(0), where));
 }
 
 // saved: x and its mean, which is the first result
@@ -73,7 +79,7 @@ void moments_replay(Replay& r) {
     const Tensor part = share(r.grad(0), 1);
     gradient = gradient.defined() ? add(gradient, part, where) : part;
   }
-  r.give(0, gradient.to(r.saved(0).dtype(), where));
+  r.give(0, narrowed(std::move(gradient), r.saved(0), where));
 }
 
 /// Mean and variance, or the variance's root.

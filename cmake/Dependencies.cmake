@@ -31,17 +31,19 @@ function(capstan_find_headers target macro)
   endforeach()
 endfunction()
 
-# capstan_setting(NAME TYPE DEFAULT TEXT): a setting of the cache, which takes the environment's variable of that name at
-# first, and again when that has changed. What the command line says is not overwritten.
+# capstan_setting(NAME TYPE DEFAULT TEXT): a setting of the cache, which the environment's variable of that name changes
+# unless the command line has said something.
 function(capstan_setting name type default text)
   set(said "$ENV{${name}}")
-  if(said AND DEFINED CACHE{CAPSTAN_ENVIRONMENT_${name}} AND NOT said STREQUAL CAPSTAN_ENVIRONMENT_${name})
-    set(${name} "${said}" CACHE ${type} "${text}" FORCE)
-  elseif(said)
-    set(default "${said}")
+  if(NOT said AND NOT DEFINED CACHE{${name}})
+    set(said "${default}")
   endif()
-  set(${name} "${default}" CACHE ${type} "${text}")
-  set(CAPSTAN_ENVIRONMENT_${name} "${said}" CACHE INTERNAL "")
+  if(NOT "${${name}}" OR "${${name}}" STREQUAL "${CAPSTAN_FOUND_${name}}")
+    if(said OR NOT DEFINED CACHE{${name}})
+      set(${name} "${said}" CACHE ${type} "${text}" FORCE)
+      set(CAPSTAN_FOUND_${name} "${said}" CACHE INTERNAL "")
+    endif()
+  endif()
 endfunction()
 
 # --- the library -------------------------------------------------------------------------------------------------
@@ -222,9 +224,8 @@ if(CAPSTAN_CUDA)
   if(CUDAToolkit_NVCC_EXECUTABLE AND NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     set(CMAKE_CUDA_COMPILER "${CUDAToolkit_NVCC_EXECUTABLE}")
   endif()
-  if(CAPSTAN_CCACHE AND "${CMAKE_CXX_COMPILER_LAUNCHER}" STREQUAL "${CAPSTAN_CCACHE}"
-     AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER "${CAPSTAN_CCACHE}")
+  if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
   endif()
 
   set(CAPSTAN_CUDNN OFF)

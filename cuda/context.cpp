@@ -57,7 +57,7 @@ void check(cublasStatus_t status, const char* what) {
   base::fail<BackendError>(now.where, now.op, " on cuda:", now.device, ": ", what, " failed: ", name_of(status), ".");
 }
 
-bool made_room(cudaError_t status) noexcept {
+bool made_room(cudaError_t status) {
   if (status != cudaErrorMemoryAllocation) return false;
   cudaGetLastError();
   device(call().device).allocator().release();

@@ -29,8 +29,9 @@ void check(cudaError_t status, const char* what);
 void check(cublasStatus_t status, const char* what);
 /// If it failed for want of memory (the driver loads a kernel's code when it is first launched) the cache gives up what
 /// nobody uses, and this is true: once more may do.
-bool made_room(cudaError_t status) noexcept;
-/// The same as check for a launch; with CAPSTAN_CUDA_SYNC=1 waits for the kernel, so that what it does wrong is said here.
+bool made_room(cudaError_t status);
+/// The same as check for a launch; with CAPSTAN_CUDA_SYNC=1 waits for the kernel, so that what it does wrong is said
+/// here.
 void check_launch(cudaError_t status, dim3 blocks, dim3 threads);
 /// Whether CAPSTAN_CUDA_SYNC=1: every launch is waited for, and reports of kernels come where they happen.
 bool waits_always() noexcept;

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMostWorkspace = std::size_t{512} << 20;
 constexpr std::size_t kMostPlans = 1024;  // of a thread on a device; shapes that change all the time do not pile up
+constexpr int kUsesInNeed = 64;
 
 void check(cudnnStatus_t status, const char* what) {
   if (status == CUDNN_STATUS_SUCCESS) return;
@@ -65,9 +66,9 @@ struct Plan {
   FilterDescriptor filter;
   ConvolutionDescriptor convolution;
   cudnnMathType_t math;
-  int algorithm = -1;    // none
-  int next = 0;          // candidates that have been looked at
-  bool passing = false;  // what failed may do another time: memory was short, or operands lay badly
+  int algorithm = -1;  // none
+  int next = 0;        // candidates that have been looked at
+  int uses_left = 0;   // before it is made anew, for what failed may do then: memory was short, operands lay badly
   std::size_t bytes = 0;
 
   Plan(const Convolution& c, bool tf32) : math(math_of(c.dtype, tf32)) {
@@ -206,7 +207,7 @@ void choose(cudnnHandle_t handle, Plan& plan) {
   check(cudnnSetConvolutionMathType(plan.convolution, plan.math), "cudnnSetConvolutionMathType");
   if (const cudnnStatus_t status = Way::candidates(handle, plan, 2 * Way::kCount, &found, list);
       status != CUDNN_STATUS_SUCCESS) {
-    plan.passing |= CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED;
+    if (CUDNN_STATUS_CATEGORY(status) != CUDNN_STATUS_NOT_SUPPORTED) plan.uses_left = kUsesInNeed;
     return;
   }
   while (plan.next < found) {
@@ -273,7 +274,7 @@ bool attempt(cudnnHandle_t handle, Plan& plan, const Factors& factors, const voi
   try {
     if (plan.bytes > 0) space = workspace(static_cast<std::int64_t>(plan.bytes), DType::uint8);
   } catch (const OutOfMemoryError&) {  // the next one may need none
-    plan.passing = true;
+    plan.uses_left = kUsesInNeed;
     return false;
   }
   const auto run = [&] {
@@ -285,7 +286,7 @@ bool attempt(cudnnHandle_t handle, Plan& plan, const Factors& factors, const voi
     status = run();
   }
   if (status == kNoMemory || status == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER) {
-    plan.passing = true;
+    plan.uses_left = kUsesInNeed;
     return false;
   }
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;  // it had not known before
@@ -310,7 +311,7 @@ bool run(const Convolution& c, ConvolveTarget target, const void* a, const void*
   bool done = false;
   while (plan.algorithm >= 0 && !(done = attempt<Way>(own.handle, plan, factors, a, b, out)))
     choose<Way>(own.handle, plan);
-  if (plan.passing) own.plans.erase(found);
+  if (plan.uses_left > 0 && --plan.uses_left == 0) own.plans.erase(found);
   return done;
 }
 

@@ -151,6 +151,36 @@ void BeamSearch::check_numbers(const Step& step, Where where) const {
   }
 }
 
+/// What a step changes, but for its results, which come last. What was said only grows.
+struct BeamSearch::Before {
+  std::vector<double> alive, coverage;
+  std::vector<std::vector<Complete>> complete;
+  std::int64_t steps, memory, open;
+  std::size_t said;
+  bool moved;
+
+  explicit Before(const BeamSearch& s)
+      : alive(s.alive_),
+        coverage(s.coverage_),
+        complete(s.complete_),
+        steps(s.steps_),
+        memory(s.memory_),
+        open(s.open_),
+        said(s.said_.size()),
+        moved(s.moved_) {}
+  void restore(BeamSearch& s) noexcept {
+    s.alive_.swap(alive);
+    s.coverage_.swap(coverage);
+    s.complete_.swap(complete);
+    s.steps_ = steps;
+    s.memory_ = memory;
+    s.open_ = open;
+    s.said_.resize(said);
+    s.from_.resize(said);
+    s.moved_ = moved;
+  }
+};
+
 void BeamSearch::advance(const Tensor& logits, const Tensor& alignments, Where where) {
   if (done()) base::fail<Error>(where, kOp, ": the search is done; `result` has what it has found.");
   const std::int64_t vocabulary = decoding::check_logits(kOp, logits, batch_ * options_.beams, where);
@@ -160,20 +190,24 @@ void BeamSearch::advance(const Tensor& logits, const Tensor& alignments, Where w
   const Step step = read(logits, alignments, vocabulary, where);
   check_numbers(step, where);
 
-  BeamSearch next = *this;  // memory may end on the way
-  next.cover(step);
-  for (std::int64_t row = 0; row < batch_; ++row) {  // as if everything stayed where it is
-    for (std::int64_t beam = 0; beam < options_.beams; ++beam) {
-      next.said_.push_back(starts_[static_cast<std::size_t>(row)]);
-      next.from_.push_back(beam);
+  Before before(*this);  // memory may end on the way
+  try {
+    cover(step);
+    for (std::int64_t row = 0; row < batch_; ++row) {  // as if everything stayed where it is
+      for (std::int64_t beam = 0; beam < options_.beams; ++beam) {
+        said_.push_back(starts_[static_cast<std::size_t>(row)]);
+        from_.push_back(beam);
+      }
     }
+    std::vector<double> alive(alive_.size(), kNothing);
+    for (std::int64_t row = 0; row < batch_; ++row) extend(row, step, alive);
+    alive_ = std::move(alive);
+    ++steps_;
+    move_on(where);
+  } catch (...) {
+    before.restore(*this);
+    throw;
   }
-  std::vector<double> alive(alive_.size(), kNothing);
-  for (std::int64_t row = 0; row < batch_; ++row) next.extend(row, step, alive);
-  next.alive_ = std::move(alive);
-  ++next.steps_;
-  next.move_on(where);
-  *this = std::move(next);
 }
 
 /// Adds what the live hypotheses have attended to.
@@ -282,8 +316,9 @@ void BeamSearch::move_on(Where where) {
       std::copy_n(before.begin() + from, memory, coverage_.begin() + static_cast<std::ptrdiff_t>(at * memory));
     }
   }
-  inputs_ = decoding::tokens_on(device_, inputs, where);
-  origins_ = decoding::tokens_on(device_, origins, where);
+  Tensor next = decoding::tokens_on(device_, inputs, where), from = decoding::tokens_on(device_, origins, where);
+  inputs_ = std::move(next);
+  origins_ = std::move(from);
 }
 
 // --- what was found --------------------------------------------------------------------------------------------

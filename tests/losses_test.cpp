@@ -505,6 +505,15 @@ TEST_CASE("a mean of losses may have 16 bits where a loss of it has not", "[loss
   CHECK(close(poisson_nll_loss(log_rate, count, {.full = true}), narrow(Tensor(expected)), 0x1p-7));
 }
 
+TEST_CASE("a weighted mean of 16-bit rows may have 16 bits where a weighted row has not", "[losses][half]") {
+  const auto narrow = [](const Tensor& x) { return x.to(DType::float16); };
+  const Tensor logits = narrow(Tensor{{0.0f, 100.0f}, {100.0f, 0.0f}}), labels = {0, 0}, weight = {1000.0f, 1.0f};
+  CHECK(number(cross_entropy(logits, labels, {.class_weight = weight})) == 50);  // a row is 100,000
+  CHECK(number(nll_loss(-logits, labels, {.class_weight = weight})) == 50);
+  CHECK(number(sparse_softmax_cross_entropy(logits, labels, {.weight = Tensor{1024.0f, -1.0f}})) == 51200);
+  CHECK(cross_entropy(logits, labels, {.class_weight = weight}).dtype() == DType::float16);
+}
+
 TEST_CASE("smoothed labels of many classes in 16 bits", "[losses][half]") {
   const Tensor logits = zeros({2, 10000}, {.dtype = DType::float16}), labels = {0, 9999};
   const Tensor expected = Tensor(std::log(1e4)).to(DType::float16);  // the sum of all logarithms is -92,103

@@ -402,6 +402,9 @@ TEST_CASE("a pipeline that was moved from says so", "[data][pipeline][host]") {
       {__LINE__, message_of<Error>, [&] { numbers.state(); }, what},
       {__LINE__, message_of<Error>, [&] { numbers.restore(other.state()); }, what},
       {__LINE__, message_of<Error>, [&] { numbers | data::take(1); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers | data::filter([](std::int64_t) { return true; }); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers | data::cache(); }, what},
+      {__LINE__, message_of<Error>, [&] { numbers | data::bucket_by_length([](std::int64_t n) { return n; }, {2}, {1}); }, what},
   }, "pipeline_test.cpp");
   // clang-format on
   CHECK_THROWS_WITH(data::Pipeline<std::int64_t>(numbers), what);

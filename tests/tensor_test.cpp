@@ -66,6 +66,24 @@ TEST_CASE("likes of a strided tensor are contiguous", "[tensor]") {
   CHECK(zeros_like(turned).shape() == Shape{3, 2});
 }
 
+TEST_CASE("long ranges are the same whoever writes them", "[tensor][threads]") {
+  constexpr std::int64_t count = 100003;
+  for (const int threads : {1, 3}) {
+    const ThreadCount for_now(threads);
+    const std::vector<double> steps = values(linspace(-1, 1, count, {.dtype = DType::float64}));
+    const std::vector<double> whole = values(arange(7, 7 + 3 * count, 3));
+    const std::vector<double> halves = values(arange(0.0, 0.5 * count, 0.5));
+    REQUIRE((steps.size() == count && whole.size() == count && halves.size() == count));
+    bool right = steps[count - 1] == 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      right = right && (i == count - 1 || steps[at] == -1 + static_cast<double>(i) * (2.0 / (count - 1))) &&
+              whole[at] == static_cast<double>(7 + 3 * i) && halves[at] == 0.5 * static_cast<double>(i);
+    }
+    CHECK(right);
+  }
+}
+
 TEST_CASE("arange and linspace give the published values", "[tensor]") {
   CHECK(same(linspace(10, 12, 3), {10.0f, 11.0f, 12.0f}));
   CHECK(same(arange(3, 18, 3), from_vector(std::vector<std::int64_t>{3, 6, 9, 12, 15})));

@@ -145,8 +145,9 @@ class GradientTape {
   /// what the one before it left. A hook must not write into the gradient. `reset` removes hooks, and so does the end
   /// of the recording. For anything the tape follows: watched tensors, Parameters, results on the way.
   ///
-  /// Throws Error      an empty hook     TapeError  the tape does not follow x. `gradient` throws ShapeError, DTypeError, DeviceError, naming this
-  ///     line, for a replacement that does not fit, and whatever the hook throws.
+  /// Throws Error      the hook is empty     TapeError  the tape does not follow x
+  ///        `gradient` throws ShapeError, DTypeError, DeviceError, naming this line, for a replacement that does not
+  ///        fit, and whatever the hook throws.
   template <class F>
   requires std::is_invocable_v < std::decay_t<F>
   &, const Tensor& > void on_gradient(const Tensor& x, F&& hook, Where where = Where::current()) {

@@ -122,7 +122,7 @@ TEST_CASE("devices that are not there are named", "[gpu][stream]") {
   const Tensor x = ones({2}, {.device = cpu()});
   check_errors(
       {
-          {__LINE__, &message_of<DeviceError>, [&] { zeros({2}, {.device = absent}); }, "empty" + behind},
+          {__LINE__, &message_of<DeviceError>, [&] { zeros({2}, {.device = absent}); }, "zeros" + behind},
           {__LINE__, &message_of<DeviceError>, [&] { x.to(absent); }, "Tensor::to" + behind},
           {__LINE__, &message_of<DeviceError>, [&] { Stream::create(absent); }, "Stream::create" + behind},
           {__LINE__, &message_of<DeviceError>, [&] { Stream::current(absent); }, "Stream::current" + behind},
@@ -131,7 +131,7 @@ TEST_CASE("devices that are not there are named", "[gpu][stream]") {
           {__LINE__, &message_of<DeviceError>, [&] { DeviceScope scope(absent); }, "DeviceScope" + behind},
           {__LINE__, &message_of<DeviceError>, [&] { memory::stats(absent); }, "memory::stats" + behind},
           {__LINE__, &message_of<DeviceError>, [&] { zeros({2}, {.device = cuda(-1)}); },
-           "empty: cuda:-1 was asked for, but " + count_text()},
+           "zeros: cuda:-1 was asked for, but " + count_text()},
       },
       "streams_test.cpp");
 }

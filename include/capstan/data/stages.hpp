@@ -34,11 +34,11 @@ auto map(F f, MapOptions options = {}, Where where = Where::current()) {
 /// The elements for which `wanted(element)` is true. Inside, the default generator is one of the element's own, as in
 /// `map`.
 template <class F>
-auto filter(F wanted) {
-  return [wanted = std::move(wanted)]<class T>(const Pipeline<T>& from) {
+auto filter(F wanted, Where where = Where::current()) {
+  return [wanted = std::move(wanted), where]<class T>(const Pipeline<T>& from) {
     static_assert(std::is_invocable_r_v<bool, F&, const T&>, "capstan: filter takes a function of an element to bool");
     return Pipeline<T>(detail::filtered(
-        from.stage(), [wanted](const detail::Item& item) mutable -> bool { return wanted(item.as<T>()); }));
+        from.stage(where), [wanted](const detail::Item& item) mutable -> bool { return wanted(item.as<T>()); }));
   };
 }
 
@@ -84,7 +84,7 @@ auto bucket_by_length(LengthOf length, std::vector<std::int64_t> bounds, std::ve
   return [length = std::move(length), bounds = std::move(bounds), sizes = std::move(sizes), options,
           where]<class T>(const Pipeline<T>& from) {
     return Pipeline<typename detail::Batching<T>::type>(detail::bucketed(
-        from.stage(),
+        from.stage(where),
         [length](const detail::Item& item) mutable { return static_cast<std::int64_t>(length(item.as<T>())); }, bounds,
         sizes, options.drop_rest, &detail::collate<T>,
         {.op = "bucket_by_length",
@@ -123,10 +123,10 @@ inline auto skip(std::int64_t count, Where where = Where::current()) {
 
 /// Keeps the elements of pass 0 in memory; all passes have copies of these, in the same order. A copy of a tensor is
 /// one more handle: a loop that changes it in place changes the cache.
-inline auto cache() {
-  return []<class T>(const Pipeline<T>& from) {
+inline auto cache(Where where = Where::current()) {
+  return [where]<class T>(const Pipeline<T>& from) {
     static_assert(std::is_copy_constructible_v<T>, "capstan: elements of a cache must have copies");
-    return Pipeline<T>(detail::cached(from.stage(), &detail::copy_of<T>));
+    return Pipeline<T>(detail::cached(from.stage(where), &detail::copy_of<T>));
   };
 }
 
@@ -161,8 +161,9 @@ auto interleave(F f, InterleaveOptions options = {}, Where where = Where::curren
   return [f = std::move(f), options, where]<class T>(const Pipeline<T>& from) {
     using Inner = std::decay_t<std::invoke_result_t<F&, T&&>>;
     return Pipeline<typename Inner::value_type>(detail::interleaved(
-        from.stage(where), [f](detail::Item&& item) mutable { return Inner(f(std::move(item.as<T>()))).stage(); },
-        options, where));
+        from.stage(where),
+        [f, where](detail::Item&& item) mutable { return Inner(f(std::move(item.as<T>()))).stage(where); }, options,
+        where));
   };
 }
 

@@ -66,6 +66,7 @@ class BeamSearch {
  private:
   struct Step;
   struct Candidate;
+  struct Before;
   /// One that is complete: its last token but `end` is that of a beam after so many steps.
   struct Complete {
     double score, log_probability;

@@ -12,7 +12,8 @@
 // Empty     the mean of no losses is NaN and the sum 0, as in PyTorch (`mean` by itself is a ShapeError)
 // Gradient  for prediction, target and weights, to any order. At kinks it is PyTorch's: l1_loss has 0 at 0, and hinges
 //           pass it on where they just become 0, but for multi_margin_loss and multilabel_margin_loss
-// Cost      elementwise losses are one pass each way, and keep nothing but their operands
+// Cost      elementwise losses are one pass each way, and keep nothing but their operands: of 16-bit ones that are added
+//           up float32 copies, for only the sum or mean is rounded
 // Throws    ShapeError, DTypeError, DeviceError; IndexError for labels that are no class, naming label and row
 // Defined in autograd/losses.cpp, class_losses.cpp and margin_losses.cpp.
 #include <cstdint>

@@ -66,8 +66,9 @@ Tensor accidental_hits(const Tensor& targets, const Tensor& sampled, Where where
 //           are held as row slices (sparse.hpp) of the classes that were looked at, unless there are as many as classes
 //           or an outer tape listens; optimizers change those rows only
 // Cost      O(batch * (true classes + candidates) * features), whatever the number of classes
-// Throws    ShapeError  shapes do not fit, more candidates to draw than classes    IndexError  a target or candidate that is no
-//           class    DTypeError, DeviceError    Error  candidates and a count to draw are both given, or neither is
+// Throws    ShapeError  shapes do not fit, more candidates to draw than classes    IndexError  a target or candidate
+//           that is no class    DTypeError, DeviceError    Error  candidates and a count to draw are both given, or
+//           neither is
 
 struct NceOptions {
   Candidates candidates = {};  ///< given, or else drawn by log_uniform_candidates, unique

@@ -66,8 +66,8 @@ class Optimizer {
   ///
   ///   step, group.G.learning_rate, and for each parameter I: I.step and, once it has taken one, I.STATE
   std::vector<NamedTensor> state(Where where = Where::current()) const;
-  /// Continues where `state()` was taken, bit for bit, with an optimizer of the same kind, options and parameters. States
-  /// that its options did not use at that time (velocities with a momentum of 0) begin anew if they come to use them.
+  /// Continues where `state()` was taken, bit for bit, with an optimizer of the same kind, options and parameters.
+  /// States that its options did not use at that time (velocities with a momentum of 0) begin anew if they come to.
   /// Throws Error       a name is missing, or there is one too many; a number is out of range
   ///        ShapeError  of another shape, DTypeError of another type than `state()` gives
   void load_state(std::span<const NamedTensor> state, Where where = Where::current());
