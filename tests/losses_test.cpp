@@ -503,6 +503,7 @@ TEST_CASE("a mean of losses may have 16 bits where a loss of it has not", "[loss
   const double stirling = 10000 * std::log(10000.0) - 10000 + 0.5 * std::log(2 * std::acos(-1.0) * 10000);
   const double expected = std::exp(9.2109375) - 10000 * 9.2109375 + stirling;
   CHECK(close(poisson_nll_loss(log_rate, count, {.full = true}), narrow(Tensor(expected)), 0x1p-7));
+  CHECK(close(poisson_nll_loss(log_rate, count, {.full = true, .reduction = none}), narrow(Tensor{expected}), 0x1p-7));
 }
 
 TEST_CASE("a weighted mean of 16-bit rows may have 16 bits where a weighted row has not", "[losses][half]") {
@@ -510,7 +511,8 @@ TEST_CASE("a weighted mean of 16-bit rows may have 16 bits where a weighted row 
   const Tensor logits = narrow(Tensor{{0.0f, 100.0f}, {100.0f, 0.0f}}), labels = {0, 0}, weight = {1000.0f, 1.0f};
   CHECK(number(cross_entropy(logits, labels, {.class_weight = weight})) == 50);  // a row is 100,000
   CHECK(number(nll_loss(-logits, labels, {.class_weight = weight})) == 50);
-  CHECK(number(sparse_softmax_cross_entropy(logits, labels, {.weight = Tensor{1024.0f, -1.0f}})) == 51200);
+  CHECK(number(sparse_softmax_cross_entropy(logits, labels,
+                                            {.weight = Tensor{1024.0f, -1.0f}, .reduction = average})) == 51200);
   CHECK(cross_entropy(logits, labels, {.class_weight = weight}).dtype() == DType::float16);
 }
 
