@@ -4,6 +4,7 @@
 #include <capstan/memory.hpp>
 #include <capstan/stream.hpp>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "tests/gpu/gpu.hpp"
@@ -233,7 +234,8 @@ TEST_CASE("pinned memory of others is copied when `to` returns", "[gpu][simulate
     std::fill_n(numbers, count, 3.0f);
     const Tensor x = from_memory(numbers, {count}).to(kGpu);
     std::fill_n(numbers, count, 4.0f);
-    CHECK(values(x) == repeated(count, 3));
+    const std::vector<double> seen = values(x);
+    CHECK(std::count(seen.begin(), seen.end(), 3.0) == count);
     cudaFreeHost(memory);
   }
 }
