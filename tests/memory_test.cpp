@@ -361,15 +361,14 @@ TEST_CASE("row slices give all their memory back, read or not", "[memory][sparse
   CHECK(memory::stats().in_use == before);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own locks may be held at a fork
-namespace {
-
 TEST_CASE("the smallest share of memory is a limit, too", "[memory][host]") {
-  memory::set_limit_share(cpu(), 1e-30);
   const Limit lifted_in_the_end(1);
   memory::set_limit_share(cpu(), 1e-30);
   CHECK_THROWS_AS(empty({1 << 22}), OutOfMemoryError);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own locks may be held at a fork
+namespace {
 
 /// In a forked child: every way to the shared cache, and a thread in the place of one that is no more.
 bool can_allocate() {

@@ -99,6 +99,7 @@ TEST_CASE("arange and linspace give the published values", "[tensor]") {
   CHECK(linspace(0, 1, 0).numel() == 0);
   CHECK(same(linspace(5, 9, 1), {5.0f}));
   const Tensor tenths = linspace(0, 1, 11, {.dtype = DType::float64});
+  CHECK(tenths.at<double>(10) == 1.0);  // the end is met exactly
   CHECK(linspace(0, 1, 50, {.dtype = DType::float64}).at<double>(49) == 1.0);  // which 49 * (1.0 / 49) is not
   CHECK(close(tenths, {0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0}, tolerance::roundings64));
 }
