@@ -28,6 +28,9 @@ class Batched : public Stage {
     return is_known(size) ? batches(size) : size;
   }
   std::string name() const override { return joining_.op; }
+  std::string name_if_counted() const override {
+    return name() + "(" + std::to_string(size_) + (drop_rest_ ? ", full)" : ")");
+  }
 
  private:
   class Batch : public Cursor {
@@ -97,6 +100,7 @@ class Bucketed : public Stage {
     for (const std::int64_t size : sizes_) text += " " + std::to_string(size);
     return text + ")";
   }
+  bool counts() const noexcept override { return true; }
 
  private:
   class Buckets : public Cursor {
@@ -196,6 +200,7 @@ class Windowed : public Stage {
     return "window(" + std::to_string(size_) + "," + std::to_string(options_.shift) + "," +
            std::to_string(options_.stride) + ")";
   }
+  bool counts() const noexcept override { return true; }
 
  private:
   class Windows : public Cursor {

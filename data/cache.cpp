@@ -76,6 +76,7 @@ class Cached : public Stage {
   std::unique_ptr<Cursor> open(const Pass& pass) const override { return std::make_unique<Cache>(*this, pass); }
   std::int64_t size() const override { return before().size(); }
   std::string name() const override { return "cache"; }
+  bool counts() const noexcept override { return true; }
 
  private:
   class Cache : public Cursor {

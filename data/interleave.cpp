@@ -17,6 +17,7 @@ class Interleaved : public Stage {
   std::string name() const override {
     return "interleave(" + std::to_string(options_.cycle) + "," + std::to_string(options_.block) + ")";
   }
+  bool counts() const noexcept override { return true; }
   const std::uint64_t* seed() const noexcept override { return &seed_; }
 
  private:

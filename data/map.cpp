@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <span>
 #include <system_error>
 #include <thread>
 
@@ -45,7 +46,7 @@ class Mapped : public Stage {
 };
 
 /// Both kinds of cursor have the same state: elements given, how many of them came behind the place in the pipeline
-/// before, and that place.
+/// before (none, but restored states may have some), and that place.
 class MapHere : public Cursor {
  public:
   MapHere(const Mapped& stage, const Pass& pass)
@@ -116,10 +117,15 @@ class MapOnWorkers : public Cursor {
     return passed;
   }
   void save(State& state) const override {
-    state.insert(state.end(), {given_, piece_ ? static_cast<std::int64_t>(at_) : 0});
-    if (piece_) state.insert(state.end(), piece_->before.begin(), piece_->before.end());
-    else if (!threads_.empty()) state.insert(state.end(), before_.begin(), before_.end());
-    else from_->save(state);
+    state.insert(state.end(), {given_, 0});
+    if (piece_) {
+      const std::span<const std::int64_t> place = piece_->place_of(at_);
+      state.insert(state.end(), place.begin(), place.end());
+    } else if (!threads_.empty()) {
+      state.insert(state.end(), before_.begin(), before_.end());
+    } else {
+      from_->save(state);
+    }
   }
   void load(StateReader& state) override {
     given_ = state.take();
@@ -131,12 +137,23 @@ class MapOnWorkers : public Cursor {
  private:
   struct Piece {
     std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();  // before its elements were pulled
-    State before;              // of the pipeline before, where its elements begin
-    std::int64_t first = 0;    // the number of its first element
-    std::vector<Item> items;   // arguments, then results, then, behind the loop, nothing
-    std::exception_ptr error;  // behind the items
-    bool last = false;         // whether the pipeline before is at its end
+    State places;                   // of the pipeline before: where its elements begin, and behind each of them
+    std::vector<std::size_t> ends;  // of each of these places
+    std::int64_t first = 0;         // the number of its first element
+    std::vector<Item> items;        // arguments, then results, then, behind the loop, nothing
+    std::exception_ptr error;       // behind the items
+    bool last = false;              // whether the pipeline before is at its end
     bool done = false;
+
+    void mark(const Cursor& from) {
+      from.save(places);
+      ends.push_back(places.size());
+    }
+    /// Behind so many elements.
+    std::span<const std::int64_t> place_of(std::size_t count) const {
+      const std::size_t begin = count == 0 ? 0 : ends[count - 1];
+      return std::span(places).subspan(begin, ends[count] - begin);
+    }
   };
   static constexpr std::size_t kMost = 64;  // elements of a piece
   static constexpr std::chrono::microseconds kLongEnough{100};
@@ -210,14 +227,16 @@ class MapOnWorkers : public Cursor {
       size = size_;
     }
     auto piece = std::make_unique<Piece>();
-    from_->save(piece->before);
+    piece->mark(*from_);
     piece->first = pulled_;
     piece->items.reserve(size);
     try {
       Item item;
-      while (piece->items.size() < size && !piece->last && !stopped_) {
-        if (from_->next(item)) piece->items.push_back(std::move(item));
-        else piece->last = true;
+      while (piece->items.size() < size && !stopped_) {
+        piece->last = !from_->next(item);
+        if (piece->last) break;
+        piece->mark(*from_);
+        piece->items.push_back(std::move(item));
       }
     } catch (...) { piece->error = std::current_exception(); }
     pulled_ += static_cast<std::int64_t>(piece->items.size());

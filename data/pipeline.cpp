@@ -105,10 +105,11 @@ void collect(const Stage& stage, std::vector<const Stage*>& stages) {
   stages.push_back(&stage);
 }
 
-std::string recipe_of(const std::vector<const Stage*>& stages) {
+/// The names of all stages. `counted`: a state has a number of elements that the last one gave.
+std::string recipe_of(const Stage& stage, bool counted) {
   std::string text;
-  for (const Stage* stage : stages) text += (text.empty() ? "" : " ") + stage->name();
-  return text;
+  for (const StageRef& from : stage.from()) text += recipe_of(*from, counted || stage.counts()) + " ";
+  return text + (counted ? stage.name_if_counted() : stage.name());
 }
 
 std::string_view part_of(std::string_view& text) {
@@ -208,7 +209,7 @@ std::string PipelineBase::state(Where where) const {
     if (stage->seed() != nullptr) seeds.push_back(stage->seed_in({0, now.seeds}));
 
   std::string text(kFormat);
-  text += ';' + recipe_of(stages);
+  text += ';' + recipe_of(*stage_, now.skipped > 0);
   append(text, "pass", std::vector<std::int64_t>{now.at ? now.pass : now.next_pass});
   append(text, "seeds", seeds);
   if (now.at) {
@@ -223,12 +224,13 @@ std::string PipelineBase::state(Where where) const {
 void PipelineBase::restore(std::string_view state, Where where) {
   std::vector<const Stage*> stages;
   collect(*stage(where), stages);
-  const std::string recipe = recipe_of(stages);
+  const std::string recipe = recipe_of(*stage_, false), counted = recipe_of(*stage_, true);
   if (part_of(state) != kFormat) fail<Error>(where, "Pipeline::restore: the text is no state of a pipeline.");
   const std::string_view other = part_of(state);
-  if (other != recipe)
-    fail<Error>(where, "Pipeline::restore: the state is that of `", other, "` but the pipeline is `", recipe,
-                "`; both must have the same stages.");
+  if (const bool sized = other.find("batch(") != other.npos; other != recipe && other != counted)
+    fail<Error>(where, "Pipeline::restore: the state is that of `", other, "` but the pipeline is `",
+                sized ? counted : recipe, "`; both must have the same stages",
+                sized ? ", and batches of the same size where they are counted." : ".");
   const auto pass = numbers_of<std::int64_t>(state, "pass");
   const auto seeds = numbers_of<std::uint64_t>(state, "seeds");
   auto progress = std::make_unique<Progress>();
@@ -251,6 +253,9 @@ void PipelineBase::restore(std::string_view state, Where where) {
     const auto skipped = numbers_of<std::int64_t>(state, "skipped");
     progress->at = numbers_of<std::int64_t>(state, "at");
     good = skipped && skipped->size() == 1 && skipped->front() >= 0 && progress->at && state == kEnd;
+    if (good && skipped->front() > 0 && other != counted)
+      fail<Error>(where, "Pipeline::restore: the state counts batches and has no size of theirs; the pipeline is `",
+                  counted, "`.");
     progress->skipped = good ? skipped->front() : 0;
     progress->resumes = true;
     progress->restored = where;

@@ -44,6 +44,7 @@ class Shuffled : public Stage {
   }
   std::int64_t size() const override { return before().size(); }
   std::string name() const override { return "shuffle(" + std::to_string(buffer_) + ")"; }
+  bool counts() const noexcept override { return true; }
   const std::uint64_t* seed() const noexcept override { return &seed_; }
 
  private:

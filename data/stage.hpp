@@ -70,6 +70,10 @@ class Stage {
   virtual std::int64_t size() const = 0;
   /// "shuffle(1000)": its name and whatever its numbers in a state depend on.
   virtual std::string name() const = 0;
+  /// The same, where numbers of a later stage depend on how many elements of this one there were.
+  virtual std::string name_if_counted() const { return name(); }
+  /// Whether states have numbers of elements of the stages before, which is where cursors go to by passing over them.
+  virtual bool counts() const noexcept { return false; }
   /// Null for stages that draw no random numbers.
   virtual const std::uint64_t* seed() const noexcept { return nullptr; }
   std::uint64_t seed_in(const Pass& pass) const noexcept;

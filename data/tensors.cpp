@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <capstan/create.hpp>
 #include <capstan/data/sources.hpp>
 #include <capstan/ops/shaping.hpp>
+#include <capstan/tape.hpp>
 
 #include "data/fail.hpp"
 
@@ -126,6 +128,9 @@ Tensor join(std::span<const Tensor*> parts, const Joining& joining) {
   if (static_cast<int>(sizes.size()) == kMaxRank)
     fail<ShapeError>(joining.where, "elements of shape ", to_string(parts[0]->shape()),
                      " have no room for one more axis; tensors have at most ", kMaxRank, '.');
+  // Copies into place, which no tape can follow. The batch of a GPU is a `stack`, which one can.
+  std::optional<NoGrad> off;
+  if (joining.pad || parts[0]->device() == cpu()) off.emplace();
   std::vector<Tensor> made;
   std::vector<const Tensor*> padded_parts(parts.begin(), parts.end());
   if (!equal) {

@@ -23,6 +23,7 @@ SCRIPT = ROOT / "scripts" / "get-data"
 CONTENT = bytes((i * i * 31 + i // 7) % 256 for i in range(5000))
 OTHER = bytes(reversed(CONTENT))
 assert OTHER != CONTENT
+PAGE = b"<html>come back later</html>"
 
 Request = collections.namedtuple("Request", "mode name range")
 
@@ -39,8 +40,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         wanted = self.headers.get("Range")
         self.server.requests.append(Request(mode, name, wanted))
         content = self.server.files[name]
-        content = {"other": OTHER, "short": content[:500], "longer": content + b"more"}.get(mode, content)
-        begin = int(wanted[len("bytes="):-1]) if wanted and mode not in ("plain", "stuck") else 0
+        content = {"other": OTHER, "short": content[:500], "longer": content + b"more", "page": PAGE}.get(mode, content)
+        begin = int(wanted[len("bytes="):-1]) if wanted and mode not in ("plain", "stuck", "page") else 0
         if mode == "gone" or (mode == "busy" and len(self.server.requests) == 1):
             return self.send_error(404 if mode == "gone" else 503)
         if begin >= len(content):
@@ -49,7 +50,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if begin:
             first = begin + 1 if mode == "wrong" else begin
             self.send_header("Content-Range", f"bytes {first}-{len(content) - 1}/{len(content)}")
-        if mode != "longer":
+        if mode not in ("longer", "page"):
             self.send_header("Content-Length", str(len(content) - begin))
         self.end_headers()
         self.wfile.write(content[begin:begin + 1000] if mode in ("breaks", "stuck") else content[begin:])
@@ -210,8 +211,26 @@ class GetData(unittest.TestCase):
 
     def test_a_part_of_another_file_is_thrown_away(self):
         self.write("a.bin.part", OTHER[:700])
-        self.check_failed(self.get("ranges"), "what came is thrown away")
+        result = self.get("ranges")
+        self.check_right(result)
+        self.assertIn("; starting over, without the part that was there", result.stderr)
+        self.assertEqual([one.range for one in self.server.requests], ["bytes=700-", None])
+        (self.folder / "a.bin").unlink()
+        self.write("a.bin.part", OTHER)  # all of it
         self.check_right(self.get("ranges"))
+        self.assertEqual([one.range for one in self.server.requests[2:]], [None])
+
+    def test_an_address_starts_over_once(self):
+        self.write("a.bin.part", CONTENT[:700])
+        self.check_failed(self.get("other"), "what came is thrown away")
+        self.assertEqual([one.range for one in self.server.requests], ["bytes=700-", None])
+        self.assertEqual(self.names(), [])
+
+    def test_a_page_in_the_files_place_does_no_harm_to_a_mirror(self):
+        self.entry["urls"] = [self.url(mode) + "/a.bin" for mode in ("page", "ranges")]
+        self.check_right(self.get())
+        self.assertEqual([one.range for one in self.server.requests if one.mode == "ranges"],
+                         [f"bytes={len(PAGE)}-", None])
 
     def test_a_part_that_is_too_long_is_thrown_away(self):
         self.write("a.bin.part", CONTENT + b"more")

@@ -241,6 +241,29 @@ TEST_CASE("padded batches take elements without anything in them, and views", "[
   CHECK(elements_of(data::from(Tensor{1, 2}) | data::padded_batch(2)).at(0).shape() == Shape({2}));  // no axes to pad
 }
 
+TEST_CASE("batches of tensors that a tape follows are copies that it does not record", "[data][pipeline][host]") {
+  const Tensor a = {1.0f, 2.0f, 3.0f}, b = {{4.0f, 5.0f}, {6.0f, 7.0f}};
+  GradientTape tape;
+  tape.watch({a, b});
+  const Tensor row = a * 2, column = transpose(b)[0];
+  REQUIRE(tape.follows(row));
+  REQUIRE(tape.follows(column));
+  REQUIRE_FALSE(column.is_contiguous());
+  const std::int64_t recorded = tape.size();
+
+  const auto unequal = data::from(std::vector<Tensor>{row, column});
+  const auto equal = data::from(std::vector<Tensor>{column, column});
+  const auto length_of = [](const Tensor& x) { return x.size(0); };
+  const Tensor padded = elements_of(unequal | data::padded_batch(2)).at(0);
+  const Tensor bucket = elements_of(unequal | data::bucket_by_length(length_of, {}, {2}, {.value = -1})).at(0);
+  const Tensor batch = elements_of(equal | data::batch(2)).at(0);
+  CHECK(same(padded, {{2.0f, 4.0f, 6.0f}, {4.0f, 6.0f, 0.0f}}));
+  CHECK(same(bucket, {{2.0f, 4.0f, 6.0f}, {4.0f, 6.0f, -1.0f}}));
+  CHECK(same(batch, {{4.0f, 6.0f}, {4.0f, 6.0f}}));
+  CHECK(tape.size() == recorded);
+  for (const Tensor& x : {padded, bucket, batch}) CHECK_FALSE(tape.follows(x));
+}
+
 TEST_CASE("parts of an element are padded by themselves", "[data][pipeline][host]") {
   auto sentences = data::range(2) | data::map([](std::int64_t i) {
                      return std::pair(Sentence{full({i + 1}, i + 1, {.dtype = DType::int64}), full({3 - i}, 0.5)}, i);

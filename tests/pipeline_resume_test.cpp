@@ -2,6 +2,7 @@
 // states: pipeline_states_test.cpp.
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -273,4 +274,63 @@ TEST_CASE("batches, takes and prefetches may change on the way", "[data][pipelin
   }
   CHECK(rest == rest_of(numbers, 12));
   CHECK(sizes == Integers{10, 10, 8});
+}
+
+TEST_CASE("batches may change before functions, on workers too, and not where they are counted",
+          "[data][pipeline][threads][host]") {
+  const auto twice = [](const Tensor& x) { return x * 2; };
+  for (const int workers : {0, 2}) {
+    const auto make = [&](std::int64_t size) {
+      return data::range(40) | data::shuffle(10, {.seed = 3}) | data::batch(size) |
+             data::map(twice, {.workers = workers});
+    };
+    for (const std::int64_t size : {2, 4, 10}) {
+      INFO(workers << " workers, batches of " << size);
+      auto before = make(4), behind = make(size);
+      behind.restore(state_behind(before, 3));
+      Integers rest;
+      for (const Tensor& batch : behind)
+        for (const std::int64_t x : batch.to_vector<std::int64_t>()) rest.push_back(x / 2);
+      CHECK(rest == rest_of(elements_of(data::range(40) | data::shuffle(10, {.seed = 3})), 12));
+    }
+  }
+  const auto refused = [&](const std::string& counted, auto behind) {
+    const auto make = [&](std::int64_t size) { return behind(data::range(40) | data::batch(size)); };
+    auto four = make(4), others = make(4), ten = make(10);
+    const std::string state = state_behind(four, 3);
+    others.restore(state);
+    CHECK(texts_of(others).size() + 3 == texts_of(make(4)).size());
+    CHECK(split_message(message_of<Error>([&] { ten.restore(state); })).text ==
+          "Pipeline::restore: the state is that of `from batch(4) " + counted +
+              "` but the pipeline is `from batch(10) " + counted +
+              "`; both must have the same stages, and batches of the same size where they are counted.");
+  };
+  refused("shuffle(3)", [](auto batches) { return batches | data::shuffle(3); });
+  refused("cache prefetch", [](auto batches) { return batches | data::cache() | data::prefetch(1); });
+  refused("window(2,1,1)", [](auto batches) { return batches | data::window(2); });
+  refused("map shuffle(3)", [&](auto batches) { return batches | data::map(twice) | data::shuffle(3); });
+}
+
+TEST_CASE("after an error batches keep their size", "[data][pipeline][host]") {
+  const auto make = [](std::int64_t size, std::int64_t bad) {
+    return data::range(40) | data::map([bad](std::int64_t x) {
+             if (x == bad) throw std::runtime_error("damaged");
+             return x;
+           }) |
+           data::padded_batch(size);
+  };
+  auto before = make(4, 22);
+  int given = 0;
+  CHECK_THROWS_AS(
+      [&] {
+        for ([[maybe_unused]] const auto& batch : before) ++given;
+      }(),
+      Error);
+  CHECK(given == 5);
+  const std::string state = before.state();
+  auto others = make(10, 40);
+  CHECK(message_of<Error>([&] { others.restore(state); }).find("padded_batch(4)` but") != std::string::npos);
+  auto again = make(4, 40);
+  again.restore(state);
+  CHECK(texts_of(again) == rest_of(texts_of(make(4, 40)), 5));
 }

@@ -26,6 +26,10 @@ struct Alone {
   Tensor only;
 };
 
+struct Fixed {
+  const Tensor x, y;
+};
+
 /// 200 bytes, too many fields to be counted, and arrays.
 struct Large {
   std::int64_t numbers[24];
@@ -116,6 +120,46 @@ TEST_CASE("several tensors come row by row, as structs, tuples and pairs", "[dat
   CHECK(same(elements_of(data::from(Alone{images})).at(1).only, {3.0f, 4.0f}));
   CHECK(same(std::get<0>(elements_of(data::from(std::tuple(labels))).at(1)), Tensor(8)));
   CHECK(elements_of(data::from(Labelled{zeros({0, 2}), zeros({0})})).empty());
+}
+
+TEST_CASE("the tensors of a struct may be const", "[data][pipeline][threads][host]") {
+  const Tensor x = {{1.0f, 2.0f}, {3.0f, 4.0f}, {5.0f, 6.0f}}, y = {7, 8, 9};
+  auto rows = data::from(Fixed{x, y});
+  static_assert(std::is_same_v<decltype(rows)::value_type, Fixed>);
+  CHECK(rows.size() == 3);
+  int row = 0;
+  for (const auto& [some_x, some_y] : rows) {
+    CHECK(same(some_x, x[row]));
+    CHECK(some_y.item<int>() == 7 + row);
+    ++row;
+  }
+  CHECK(row == 3);
+  CHECK_THROWS_AS(data::from(Fixed{x, zeros({2})}), ShapeError);
+
+  auto batches = rows | data::cache() | data::batch(2) | data::prefetch(2, cpu());
+  static_assert(std::is_same_v<decltype(batches)::value_type, Fixed>);
+  const std::vector<Fixed> list = elements_of(batches);
+  REQUIRE(list.size() == 2);
+  CHECK(same(list[0].x, {{1.0f, 2.0f}, {3.0f, 4.0f}}));
+  CHECK(same(list[0].y, {7, 8}));
+  CHECK(same(list[1].x, {{5.0f, 6.0f}}));
+  CHECK(same(list[1].y, {9}));
+}
+
+TEST_CASE("const tensors of an element can be replaced, as prefetch does", "[data][pipeline][host]") {
+  const Tensor a = {1, 2}, b = {3};
+  std::pair<Fixed, std::vector<Fixed>> element(Fixed{a, b}, std::vector<Fixed>(1, Fixed{b, a}));
+  int count = 0;
+  data::detail::for_each_tensor(element, [&count](const Tensor& tensor) {
+    data::detail::remake(tensor, tensor * 10);
+    ++count;
+  });
+  CHECK(count == 4);
+  CHECK(same(element.first.x, {10, 20}));
+  CHECK(same(element.first.y, {30}));
+  CHECK(same(element.second.at(0).x, {30}));
+  CHECK(same(element.second.at(0).y, {10, 20}));
+  CHECK(same(a, {1, 2}));
 }
 
 TEST_CASE("the values of a list come as copies", "[data][pipeline][host]") {

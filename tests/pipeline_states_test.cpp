@@ -364,6 +364,7 @@ TEST_CASE("a text that is no state changes nothing", "[data][pipeline][host]") {
       {"skipped 0", "skipped"},
       {"skipped 0", "skipped -1"},
       {"skipped 0", "skipped 0 0"},
+      {"skipped 0", "skipped 1"},  // after an error the size of batches is named
       {"skipped 0;", ""},
       {"at 1 4 0", "at 1 4,0"},
       {"at 1 4 0", "at 1 4 0x"},

@@ -192,6 +192,18 @@ def full_disk(folder):
     check(not list(folder.glob("full.svg?*")), "nothing is left beside it")
 
 
+def full_output(folder):
+    """What cannot be printed is an error, though the picture is drawn."""
+    if not os.path.exists("/dev/full"):
+        return
+    write_run(folder / "printed", {"loss": [1, 2]})
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([PROGRAM, folder / "printed", "--output", folder / "printed.svg"], stdout=full,
+                                stderr=subprocess.PIPE, encoding="utf-8")
+    check(result.returncode == 2 and "the output cannot be written" in result.stderr,
+          f"/dev/full: {result.returncode}: {result.stderr}")
+
+
 def script(folder):
     """scripts/plot-run, around the program that is there already and something that copies instead of drawing."""
     root, tools = folder / "root", folder / "root/build/release/tools"
@@ -210,14 +222,24 @@ def script(folder):
     pictures.mkdir()
     (pictures / "x.svg").write_text("mine")
     png = pictures / "x.png"
+
+    def plot(*output):
+        return subprocess.run(["bash", root / "scripts/plot-run", folder / "scripted", *output], capture_output=True,
+                              encoding="utf-8", env=os.environ | {"PATH": f"{root / 'bin'}:{os.environ['PATH']}"})
+
     for output in (["-o", png], [f"-o{png}"], ["--output", png], [f"--output={png}"]):
-        result = subprocess.run(["bash", root / "scripts/plot-run", folder / "scripted", *output], capture_output=True,
-                                encoding="utf-8", env=os.environ | {"PATH": f"{root / 'bin'}:{os.environ['PATH']}"})
+        result = plot(*output)
         check(result.returncode == 0 and f"{png}: 1 tag of 1 run" in result.stdout, f"{output}: {result}")
         check(png.exists() and "loss" in drawn(png)[0], f"{output}: the picture")
         check(sorted(path.name for path in pictures.iterdir()) == ["x.png", "x.svg"], f"{output}: nothing else is made")
         check((pictures / "x.svg").read_text() == "mine", f"{output}: another picture is as it was")
         png.unlink(missing_ok=True)
+    for name in ("scripts/setup", "scripts/configure", "bin/cmake"):
+        before = (root / name).read_text()
+        (root / name).write_text("#!/usr/bin/env bash\nexit 1\n")
+        result = plot("-o", png)
+        check(result.returncode == 2 and not png.exists(), f"{name} fails: {result}")
+        (root / name).write_text(before)
 
 
 def shared_data(folder, data):
@@ -238,6 +260,7 @@ def main():
         odd_runs(folder)
         long_names(folder)
         full_disk(folder)
+        full_output(folder)
         script(folder)
         errors(folder)
         if len(sys.argv) > 2:

@@ -1,6 +1,6 @@
 // capstan-plot-run: draws the curves of training runs from TensorBoard's event files.
 // Prints: for each tag and run how many points there are, at which steps, the last and the best value.
-// Exits:  0; 1 if a run could not be read and the others were drawn; 2 if nothing was.
+// Exits:  0; 1 if a run could not be read and the others were drawn; 2 if nothing was, or what it prints was lost.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -139,7 +139,10 @@ int main(int argc, char** argv) {
   try {
     tools::describe(app, arguments);
     app.parse(argc, argv);
-    return tools::draw_runs(arguments);
+    const int result = tools::draw_runs(arguments);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      throw std::runtime_error("the output cannot be written; its disk must have room for it.");
+    return result;
   } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 2; } catch (const std::exception& error) {
     tools::complain(tools::without_place(error.what()));
     return 2;

@@ -50,3 +50,20 @@ TEST_CASE("leaving a loop over elements on the GPU ends its thread and frees its
   synchronize(kGpu);
   CHECK(memory::stats(kGpu).in_use == before);
 }
+
+TEST_CASE("prefetch moves tensors that structs have as constants", "[gpu][data]") {
+  CAPSTAN_NEEDS_GPUS(1);
+  struct Fixed {
+    const Tensor x, y;
+  };
+  const Tensor x = random_in(-1, 1, {4, 3}, DType::float32, 6).to(cpu());
+  auto batches = data::from(Fixed{x, x * 2}) | data::batch(2) | data::prefetch(2, kGpu);
+  int count = 0;
+  for (const Fixed& batch : batches) {
+    CHECK(batch.x.device() == kGpu);
+    CHECK(batch.y.device() == kGpu);
+    CHECK(same((batch.x * 2).to(cpu()), batch.y.to(cpu())));
+    ++count;
+  }
+  CHECK(count == 2);
+}

@@ -110,8 +110,10 @@ class PipelineBase {
   /// what buffers and caches hold, but with the elements in unfinished buckets and windows.
   std::string state(Where where = Where::current()) const;
   /// Continues there: the next loop has the remaining elements of that pass, exactly those and in that order; loops after
-  /// it begin the passes that follow. The pipeline must be made of the same stages; numbers of workers, batches and
-  /// elements that are fetched ahead may differ. A loop that is running goes on as it was.
+  /// it begin the passes that follow. The pipeline must be made of the same stages; numbers of workers and of elements
+  /// that are fetched ahead may differ, and sizes of batches, unless the state has a number of batches: of those that
+  /// `shuffle`, `cache`, `window`, `bucket_by_length` or `interleave` behind them took, or that were given out before
+  /// an error. A loop that is running goes on as it was.
   /// Throws Error for a text that is no state, or that of other stages.
   void restore(std::string_view state, Where where = Where::current());
 

@@ -227,10 +227,10 @@ Item collate(std::span<Item> items, const Joining& joining) {
 
 // --- tensors inside of elements -----------------------------------------------------------------------------------
 
-/// Calls `f(tensor)` for every tensor of a value: itself, or in pairs, tuples, records and vectors.
+/// Calls `f(tensor)` for every tensor of a value, as const as it is: itself, or in pairs, tuples, records and vectors.
 template <class T, class F>
 void for_each_tensor(T& value, const F& f) {
-  if constexpr (std::is_same_v<T, Tensor>) f(value);
+  if constexpr (std::is_same_v<std::remove_const_t<T>, Tensor>) f(value);
   else if constexpr (kIsPair<T> || kIsTuple<T>)
     std::apply([&](auto&... parts) { (for_each_tensor(parts, f), ...); }, value);
   else if constexpr (kIsRecord<T>)
@@ -241,10 +241,18 @@ void for_each_tensor(T& value, const F& f) {
                      })
     for (auto& part : value) for_each_tensor(part, f);
 }
+/// Puts another tensor where a const field of a struct is: it cannot be assigned to, but made anew (C++20, basic.life).
+inline void remake(const Tensor& field, Tensor by) noexcept {
+  Tensor* const place = const_cast<Tensor*>(&field);
+  place->~Tensor();
+  ::new (static_cast<void*>(place)) Tensor(std::move(by));
+}
 template <class T>
 void move_to(Item& item, Device device, Where where) {
-  for_each_tensor(item.as<T>(), [&](Tensor& tensor) {
-    if (tensor.defined()) tensor = tensor.to(device, where);
+  for_each_tensor(item.as<T>(), [&]<class X>(X& tensor) {
+    if (!tensor.defined()) return;
+    if constexpr (std::is_const_v<X>) remake(tensor, tensor.to(device, where));
+    else tensor = tensor.to(device, where);
   });
 }
 

@@ -61,7 +61,7 @@ inline auto batch(std::int64_t size, BatchOptions options = {}, Where where = Wh
 }
 
 /// The same of tensors whose sizes differ (not their ranks): each is padded behind its end to the largest of its batch.
-/// `value` is converted to each tensor's type, and must fit it (DTypeError).
+/// `value` is converted to each tensor's type, and must fit it (DTypeError). Not recorded by tapes on any device.
 inline auto padded_batch(std::int64_t size, PaddedBatchOptions options = {}, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
     return Pipeline<typename detail::Batching<T>::type>(detail::batched(from.stage(where), size, options.drop_rest,
@@ -132,7 +132,9 @@ inline auto cache(Where where = Where::current()) {
 
 /// Makes up to `count` elements ahead on a thread of its own, while the loop works on those before. With a device their
 /// tensors are moved to it, on a stream of its own beside the loop's: elements that are tensors, and those in pairs,
-/// tuples, vectors and structs of nothing but tensors. Error unless count >= 1.
+/// tuples, vectors and structs of nothing but tensors. The stages before it run on that thread, functions of a `map`
+/// without workers as well: as with workers, the default device is that of the loop's thread, and its other scopes
+/// (autocast, streams, tapes, numeric checks) do not reach them. Error unless count >= 1.
 inline auto prefetch(std::int64_t count, std::optional<Device> device = std::nullopt, Where where = Where::current()) {
   return [=]<class T>(const Pipeline<T>& from) {
     return Pipeline<T>(detail::prefetched(from.stage(where), count, device, &detail::move_to<T>, where));
