@@ -44,7 +44,7 @@ ByteReader::ByteReader(const char* op, const std::string& path, Where where, Gzi
     : op_(op), path_(path), where_(where), buffer_(kBufferBytes) {
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos)
     fail_io(op, path.substr(0, zero), where, "cannot be opened: the name goes on behind a zero byte; no file's does.");
-  file_.reset(std::fopen(path.c_str(), "rb"));
+  file_.reset(std::fopen(path.c_str(), "rbe"));  // e: not for child processes
   if (!file_) fail("cannot be opened: ", system_reason(errno), "; it must exist and be readable.");
   measure();
   if (!fill(2) || gzip == Gzip::off || !gzip_starts()) return;

@@ -185,7 +185,7 @@ void CheckpointOutput::write() {
 // --- reading ---------------------------------------------------------------------------------------------------------
 
 CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedFile> file, Where where) {
-  const SafetensorsSource source{op, *file, where};
+  const SafetensorsSource source = source_of(op, *file, where);
   check_checksum(op, *file, where);
   Weights weights = parse_safetensors(op, file, where);
   CheckpointContents contents;
@@ -195,11 +195,12 @@ CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedF
 }
 
 CheckpointHead read_checkpoint_head(const char* op, const std::string& path, Where where) {
-  const std::shared_ptr<const MappedFile> file = MappedFile::open(op, path, where);
-  ByteReader bytes(op, path, where, ByteReader::Gzip::off);
+  const std::int64_t size = MappedFile::file_size(op, path, where);
+  ByteReader file(op, path, where, ByteReader::Gzip::off);
   std::array<unsigned char, kLengthBytes> length{};
-  read_header(bytes, file->size(), length);  // what the disk cannot read would end the process in mapped pages
-  const SafetensorsSource source{op, *file, where};
+  std::string bytes = read_header(file, size, length);
+  bytes.insert(0, reinterpret_cast<const char*>(length.data()), length.size());
+  const SafetensorsSource source{op, path, size, bytes_in(bytes).data(), where};
   return head_of(source, read_safetensors_header(source).metadata);
 }
 

@@ -43,7 +43,7 @@ class CheckpointOutput {
 
 struct CheckpointContents {
   CheckpointHead head;
-  PartStates parts;  ///< tensors share the pages of the file
+  PartStates parts;  ///< tensors share the pages of the file where they can
 };
 /// Compares the checksum before it believes anything of the file. IoError.
 CheckpointContents read_checkpoint(const char* op, std::shared_ptr<const MappedFile> file, Where where);

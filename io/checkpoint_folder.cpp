@@ -139,7 +139,7 @@ void CheckpointFolder::skip(const std::string& file, const Error& error, std::ve
 bool CheckpointFolder::still_opens(const char* op, const std::string& file, std::set<std::string>* unopened,
                                    Where where) const {
   try {
-    MappedFile::open(op, path_of(file), where);
+    MappedFile::file_size(op, path_of(file), where);
     return true;
   } catch (const IoError&) {
     if (is_gone(path_of(file))) return false;

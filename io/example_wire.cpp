@@ -17,6 +17,8 @@
 #include <utility>
 
 #include "io/protobuf.hpp"
+#include "io/quoted.hpp"
+#include "io/utf8.hpp"
 
 namespace capstan::io {
 namespace {
@@ -157,6 +159,9 @@ template <class Value>
 std::string encoded_map(const std::vector<std::pair<std::string, Value>>& entries, Where where) {
   std::string out, entry;
   for (const auto& [name, value] : entries) {
+    if (const std::size_t good = utf8_bytes(name); good < name.size())  // protobuf's parsers refuse it
+      base::fail<Error>(where, "serialize: the name of feature ", quoted(name), " is no UTF-8 from byte ", good,
+                        " on; it must be.");
     entry.clear();
     add(entry, 1, name, where);
     add(entry, 2, encoded(value, where), where);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <capstan/ops/shaping.hpp>
+#include <capstan/tape.hpp>
 
 #include "io/byte_reader.hpp"
 #include "io/elements.hpp"
@@ -70,6 +71,7 @@ Tensor read_npy(const std::string& path, Where where) {
 }
 
 void write_npy(const std::string& path, const Tensor& x, Where where) {
+  const NoGrad off;
   check_for_npy("write_npy", x, where);
   const Tensor values = x.to(cpu(), where).contiguous(where);
   const std::string header = npy_header(values.shape(where), values.dtype(where));

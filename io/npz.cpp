@@ -7,6 +7,7 @@
 
 #include <capstan/device.hpp>
 #include <capstan/io/npy.hpp>
+#include <capstan/tape.hpp>
 
 #include "io/elements.hpp"
 #include "io/npy_data.hpp"
@@ -71,6 +72,7 @@ std::vector<NamedTensor> read_npz(const std::string& path, Where where) {
 }
 
 void write_npz(const std::string& path, std::span<const NamedTensor> tensors, NpzOptions options, Where where) {
+  const NoGrad off;
   check_tensors(tensors, where);
   ZipWriter archive("write_npz", path, where);
   for (const NamedTensor& tensor : tensors) {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "io/io_error.hpp"
+#include "lib/base/text.hpp"
 
 namespace capstan::io {
 namespace {
@@ -18,6 +19,12 @@ namespace {
 constexpr std::size_t kLongestEnd = 32;  // of a temporary file's name: ".part", two numbers, and what is between them
 
 std::string system_reason(int code) { return std::generic_category().message(code); }
+
+/// Whether that is the error of a disk, or of a share of it, without room.
+bool is_full(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
+bool is_of_folder(int code) {
+  return code == ENOENT || code == ENOTDIR || code == EACCES || code == EPERM || code == EROFS;
+}
 
 [[noreturn]] void fail_to_make(const char* op, const std::string& path, Where where, int code) {
   fail_io(op, path, where, "cannot be made: " + system_reason(code) + "; its folder must exist and be writable.");
@@ -87,6 +94,7 @@ void sync_parent_of(const std::string& path) {
 }
 
 OutputFile::OutputFile(const char* op, const std::string& path, Where where) : op_(op), path_(path), where_(where) {
+  if (path.empty()) base::fail<IoError>(where_, op_, ": the name of the file is empty; it must have one.");
   if (const std::size_t zero = path.find('\0'); zero != std::string::npos)
     fail_io(op_, path.substr(0, zero), where_, "cannot be made: the name goes on behind a zero byte; no file's does.");
   struct stat before {};
@@ -120,7 +128,7 @@ void OutputFile::write(const void* bytes, std::size_t count) {
 
 void OutputFile::reserve(std::int64_t bytes) {
   if (bytes <= 0 || fallocate(fileno(file_), FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
-  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG) fail();
+  if (is_full(errno)) fail();
 }
 
 void OutputFile::commit(Durable durable, Overwrite overwrite) {
@@ -143,9 +151,12 @@ void OutputFile::commit(Durable durable, Overwrite overwrite) {
 }
 
 void OutputFile::fail() const {
-  const std::string reason = errno != 0 ? system_reason(errno) : "no reason is known";
-  fail_io(op_, path_, where_,
-          "cannot be written: " + reason + "; the disk must have room for it. What was there stays.");
+  const int code = errno;
+  const std::string reason = code != 0 ? system_reason(code) : "no reason is known";
+  const std::string rule = is_full(code)        ? "the disk must have room for it"
+                           : is_of_folder(code) ? "its folder must be there and writable until the file is whole"
+                                                : "the system must be able to write it";
+  fail_io(op_, path_, where_, "cannot be written: " + reason + "; " + rule + ". What was there stays.");
 }
 
 }  // namespace capstan::io

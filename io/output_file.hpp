@@ -20,8 +20,8 @@ void sync_parent_of(const std::string& path);
 /// While it is written, its temporary file is locked: one that nobody has locked is what a killed process left.
 class OutputFile {
  public:
-  /// IoError if the file cannot be made, or if something stands in its place that is no regular file. `op` must live as
-  /// long as the file.
+  /// IoError if the file cannot be made, its name is empty, or something stands in its place that is no regular file.
+  /// `op` must live as long as the file.
   OutputFile(const char* op, const std::string& path, Where where);
   /// Removes what was written unless it was committed.
   ~OutputFile();

@@ -66,8 +66,11 @@ void let_go(void* keeper) { delete static_cast<std::shared_ptr<const MappedFile>
 /// Makes the tensors of one file.
 class Elements {
  public:
-  Elements(const SafetensorsSource& source, std::shared_ptr<const MappedFile> file, std::int64_t data)
-      : source_(source), file_(std::move(file)), data_(data) {}
+  Elements(const SafetensorsSource& source, std::shared_ptr<const MappedFile> file, std::int64_t data, TensorUse use)
+      : source_(source),
+        file_(std::move(file)),
+        data_(data),
+        shares_pages_(use == TensorUse::read_only || file_->is_writable()) {}
 
   Tensor tensor(const StoredTensor& stored) const;
 
@@ -91,14 +94,15 @@ class Elements {
   const SafetensorsSource& source_;
   std::shared_ptr<const MappedFile> file_;
   std::int64_t data_;
+  bool shares_pages_;
 };
 
-/// The file's own pages, or a copy if T cannot be read from there.
+/// The file's own pages, or a copy if T cannot be read from there, or not be written to by whoever gets the tensor.
 template <class T>
 Tensor Elements::shared(const StoredTensor& stored) const {
   if (stored.shape.numel() == 0) return made<T>(stored);
   unsigned char* const from = bytes(stored);
-  if (reinterpret_cast<std::uintptr_t>(from) % alignof(T) == 0) {
+  if (shares_pages_ && reinterpret_cast<std::uintptr_t>(from) % alignof(T) == 0) {
     auto keeper = std::make_unique<std::shared_ptr<const MappedFile>>(file_);
     Tensor x =
         from_memory<T>(static_cast<T*>(static_cast<void*>(from)), stored.shape, &let_go, keeper.get(), source_.where);
@@ -284,13 +288,13 @@ void append_tensor(std::string& json, const NamedTensor& tensor, std::int64_t& p
 
 }  // namespace
 
-Weights parse_safetensors(const char* op, std::shared_ptr<const MappedFile> file, Where where) {
-  const SafetensorsSource source{op, *file, where};
+Weights parse_safetensors(const char* op, std::shared_ptr<const MappedFile> file, Where where, TensorUse use) {
+  const SafetensorsSource source = source_of(op, *file, where);
   SafetensorsHeader header = read_safetensors_header(source);
   Weights weights;
   weights.metadata = std::move(header.metadata);
   weights.tensors.reserve(header.tensors.size());
-  const Elements elements(source, file, header.data);
+  const Elements elements(source, file, header.data, use);
   for (StoredTensor& stored : header.tensors) {
     Tensor values = elements.tensor(stored);
     weights.tensors.push_back({std::move(stored.name), std::move(values)});

@@ -22,8 +22,12 @@ struct SafetensorsLayout {
 SafetensorsLayout lay_out_safetensors(const char* op, const std::string& path, std::span<const NamedTensor> tensors,
                                       const Metadata& metadata, Where where);
 
+/// What becomes of the tensors of a file: `any` where somebody gets them, who may write to them; `read_only` where they
+/// are read and let go. Only the latter share the pages of a file that is not writable.
+enum class TensorUse : bool { any, read_only };
 /// The tensors of a file, on the CPU whatever the default device, in the order of the header. They share the file's
 /// pages where they can. IoError, and MissingLibraryError in a build without nlohmann-json.
-Weights parse_safetensors(const char* op, std::shared_ptr<const MappedFile> file, Where where);
+Weights parse_safetensors(const char* op, std::shared_ptr<const MappedFile> file, Where where,
+                          TensorUse use = TensorUse::any);
 
 }  // namespace capstan::io

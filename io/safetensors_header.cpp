@@ -67,19 +67,18 @@ std::string list(std::span<const std::int64_t> numbers) {
 // --- the text ------------------------------------------------------------------------------------------------------
 
 std::string_view header_text(const SafetensorsSource& source) {
-  const MappedFile& file = source.file;
-  if (file.size() < kLengthBytes)
-    source.fail("the file ends at offset ", file.size(), "; it must begin with 8 bytes, the length of the header.");
+  if (source.size < kLengthBytes)
+    source.fail("the file ends at offset ", source.size, "; it must begin with 8 bytes, the length of the header.");
   std::uint64_t length = 0;
-  for (int i = 0; i < 8; ++i) length |= std::uint64_t{file.bytes()[i]} << (8 * i);
+  for (int i = 0; i < 8; ++i) length |= std::uint64_t{source.bytes[i]} << (8 * i);
   if (length > static_cast<std::uint64_t>(kLongestHeader))
     source.fail("the length at offset 0 is ", std::to_string(length), "; a header has at most ", kLongestHeader,
                 " bytes.");
-  const std::int64_t left = file.size() - kLengthBytes;
+  const std::int64_t left = source.size - kLengthBytes;
   if (static_cast<std::int64_t>(length) > left)
     source.fail("the length at offset 0 is ", std::to_string(length), ", but the file ends ", left,
                 " bytes behind it; the header must be there.");
-  const auto* const begin = reinterpret_cast<const char*>(file.bytes() + kLengthBytes);
+  const auto* const begin = reinterpret_cast<const char*>(source.bytes + kLengthBytes);
   const std::string_view text(begin, static_cast<std::size_t>(length));
   if (text.empty() || text.front() != '{')
     source.fail("the header at offset 8 begins with ", io::quoted(text.substr(0, 8)), "; it must begin with '{'.");
@@ -216,7 +215,7 @@ class HeaderReader final : public nlohmann::json::json_sax_t {
  public:
   HeaderReader(const SafetensorsSource& source, std::string_view text) : source_(source), text_(text), cursor_(text) {
     header_.data = kLengthBytes + static_cast<std::int64_t>(text.size());
-    data_bytes_ = source.file.size() - header_.data;
+    data_bytes_ = source.size - header_.data;
     header_.tensors.reserve(most_tensors());
   }
 
@@ -534,8 +533,8 @@ void HeaderReader::check_ranges() const {
     place = stored.end;
   }
   if (place != data_bytes_)
-    source_.fail("the last element ends at offset ", header_.data + place, " and the file at offset ",
-                 source_.file.size(), "; nothing may follow.");
+    source_.fail("the last element ends at offset ", header_.data + place, " and the file at offset ", source_.size,
+                 "; nothing may follow.");
 }
 
 }  // namespace

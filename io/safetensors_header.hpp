@@ -52,17 +52,23 @@ struct SafetensorsHeader {
 
 inline constexpr std::int64_t kLongestHeader = 100'000'000;  // bytes: the package reads no longer ones
 
-/// Who reads which file, for errors.
+/// Who reads which file.
 struct SafetensorsSource {
   const char* op;
-  const MappedFile& file;
+  const std::string& path;
+  std::int64_t size;           ///< of the whole file
+  const unsigned char* bytes;  ///< its first: at least the length and as much of a header as that says
   Where where;
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    fail_io(op, file.path(), where, base::join(parts...));
+    fail_io(op, path, where, base::join(parts...));
   }
 };
+/// A whole file, which must live as long.
+inline SafetensorsSource source_of(const char* op, const MappedFile& file, Where where) {
+  return {op, file.path(), file.size(), file.bytes(), where};
+}
 
 /// Everything that it says is true of the file: names are different, sizes and types give the bytes of each tensor, and
 /// those of all tensors are the rest of the file, without gaps. IoError otherwise.

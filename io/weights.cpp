@@ -96,14 +96,14 @@ Format format_of(const char* op, const MappedFile& file, Where where) {
 // --- reading and copying ---
 
 /// All tensors of a file; on the CPU, and those of safetensors without a copy.
-Weights read_file(const char* op, detail::WeightsFormat wanted, const std::string& path, Where where) {
+Weights read_file(const char* op, detail::WeightsFormat wanted, const std::string& path, TensorUse use, Where where) {
   if (wanted == detail::WeightsFormat::npz) return {read_npz_file(op, path, where), {}};
   if (wanted == detail::WeightsFormat::state_dict) return {read_state_dict_file(op, path, where), {}};
   std::shared_ptr<const MappedFile> file = MappedFile::open(op, path, where);
   const Format format =
       wanted == detail::WeightsFormat::safetensors ? Format::safetensors : format_of(op, *file, where);
   switch (format) {
-    case Format::safetensors: return parse_safetensors(op, std::move(file), where);
+    case Format::safetensors: return parse_safetensors(op, std::move(file), where, use);
     case Format::npz: return {read_npz_file(op, path, where), {}};
     case Format::state_dict: return {read_state_dict_file(op, path, where), {}};
     case Format::npy: break;
@@ -135,7 +135,7 @@ std::string to_string(const WeightsReport& report) {
 
 Weights read_weights(const std::string& path, Where where) {
   const NoGrad off;
-  Weights weights = read_file("read_weights", detail::WeightsFormat::any, path, where);
+  Weights weights = read_file("read_weights", detail::WeightsFormat::any, path, TensorUse::any, where);
   std::map<const TensorImpl*, Tensor> moved;  // so that handles to one tensor stay that
   for (NamedTensor& tensor : weights.tensors) {
     Tensor& there = moved[tensor.value.impl()];
@@ -151,7 +151,7 @@ WeightsReport load_weights(const char* op, WeightsFormat format, const std::stri
                            const nn::detail::Outline& model, const WeightsOptions& options, Where where) {
   const NoGrad off;
   const std::vector<WantedTensor> wanted = wanted_tensors(op, model, options, where);
-  const Weights weights = read_file(op, format, path, where);
+  const Weights weights = read_file(op, format, path, TensorUse::read_only, where);  // copy_all reads them
   WeightsMatch match = match_weights(op, path, wanted, weights.tensors, where);
   if (options.strict) require_complete(op, path, match, where);
   copy_all(match.pairs, where);

@@ -9,6 +9,7 @@
 #include <minizip/zip.h>
 #include <zlib.h>
 
+#include <cerrno>
 #include <cstdio>
 
 namespace capstan::io {
@@ -48,6 +49,7 @@ zlib_filefunc64_def functions_of(std::FILE* stream) {
 
 ZipWriter::ZipWriter(const char* op, const std::string& path, Where where) : file_(op, path, where) {
   zlib_filefunc64_def functions = functions_of(file_.stream());
+  errno = 0;  // here and below: minizip may fail without a reason of the system
   archive_ = zipOpen2_64(path.c_str(), APPEND_STATUS_CREATE, nullptr, &functions);
   if (archive_ == nullptr) file_.fail();
 }
@@ -62,6 +64,7 @@ void ZipWriter::add(const std::string& name, std::string_view head, const unsign
   info.dosDate = kFirstDate;
   info.external_fa = kRights;
   const bool ascii = std::all_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x80; });
+  errno = 0;
   const int opened =
       zipOpenNewFileInZip4_64(archive_, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, compress ? Z_DEFLATED : 0,
                               Z_DEFAULT_COMPRESSION, 0, -MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, nullptr, 0,
@@ -69,6 +72,7 @@ void ZipWriter::add(const std::string& name, std::string_view head, const unsign
   if (opened != ZIP_OK) file_.fail();
   write(head.data(), static_cast<std::int64_t>(head.size()));
   write(bytes, count);
+  errno = 0;
   if (zipCloseFileInZip(archive_) != ZIP_OK) file_.fail();
 }
 
@@ -76,6 +80,7 @@ void ZipWriter::write(const void* bytes, std::int64_t count) {
   const auto* from = static_cast<const unsigned char*>(bytes);
   for (std::int64_t done = 0; done < count;) {
     const std::int64_t piece = std::min(count - done, kPiece);
+    errno = 0;
     if (zipWriteInFileInZip(archive_, from + done, static_cast<unsigned>(piece)) != ZIP_OK) file_.fail();
     done += piece;
   }
@@ -84,6 +89,7 @@ void ZipWriter::write(const void* bytes, std::int64_t count) {
 void ZipWriter::commit() {
   void* const archive = archive_;
   archive_ = nullptr;
+  errno = 0;
   if (zipClose(archive, nullptr) != ZIP_OK) file_.fail();
   file_.commit();
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "tests/address_limit.hpp"
 #include "tests/files.hpp"
+#include "tests/safetensors_files.hpp"
 #include "tests/support.hpp"
 
 using namespace capstan;
@@ -86,6 +88,17 @@ void save_two(const std::string& folder) {
   checkpoints.wait();
 }
 
+/// A checkpoint of step 2 and metric 0.5 whose elements take 1 GiB, none of which is on the disk.
+void write_large(const TemporaryFolder& folder) {
+  const std::uintmax_t size = std::uintmax_t{1} << 30;
+  const std::string count = std::to_string(size);
+  const Bytes head = safetensors_file(
+      R"({"__metadata__":{"capstan.checkpoint":"1","capstan.checksum":"00000000","capstan.number":"2",)"
+      R"("capstan.step":"2","capstan.metric":"0.5"},"x":)" +
+      safetensors_entry("\"U8\"", "[" + count + "]", "[0," + count + "]") + "}");
+  fs::resize_file(folder.write(name_of(2, 2), head), head.size() + size);
+}
+
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& file : fs::directory_iterator(folder)) names.push_back(file.path().filename().string());
@@ -138,13 +151,15 @@ TEST_CASE("a checkpoint for which there is no memory is not taken for a damaged 
   save_two(folder.path(""));
   const std::string newest = folder.path(name_of(2, 2));
   const Bytes good = file_bytes(newest);
-  fs::resize_file(newest, std::uintmax_t{1} << 30);
+  write_large(folder);
   CheckpointManager checkpoints(folder.path(""), {.keep = 1, .background = false});
   Run run(7);
   run.become(7);
   std::string latest, best;
+  std::optional<double> metric;
   {
     const tests::AddressLimit few(rlim_t{256} << 20);
+    metric = checkpoints.checkpoints().at(1).metric;  // for which the header is read alone
     latest = message_of<IoError>([&] { checkpoints.restore_latest(run.parts()); });
     best = message_of<IoError>([&] { checkpoints.restore_best(run.parts()); });
     CHECK(run.is(7));
@@ -152,6 +167,7 @@ TEST_CASE("a checkpoint for which there is no memory is not taken for a damaged 
   }
   CHECK(latest.rfind("CheckpointManager::restore_latest: " + newest + ": cannot be mapped into memory: ", 0) == 0);
   CHECK(best.rfind("CheckpointManager::restore_best: " + newest + ": cannot be mapped into memory: ", 0) == 0);
+  CHECK(metric == 0.5);
   CHECK(checkpoints.skipped().empty());
   CHECK(files_in(folder.path("")) == std::vector<std::string>{name_of(2, 2), name_of(3, 3)});
   folder.write(name_of(2, 2), good);

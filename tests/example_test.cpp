@@ -196,6 +196,21 @@ TEST_CASE("unknown fields of every wire type are passed over", "[io][example][ho
   CHECK(parse_sequence_example(from_hex("1a026869")) == SequenceExample{});
 }
 
+TEST_CASE("features whose names are no UTF-8 are read and not written", "[io][example][errors][host]") {
+  if (!has_examples()) return;
+  const Example example = parse_example(from_hex("0a0b0a090a01ff12041a020801"));
+  CHECK(example == Example{{{"\xFF", Integers{1}}}});
+  const auto message = [](const tests::Call& call) {
+    return tests::split_message(tests::message_of<cs::Error>(call)).text;
+  };
+  const std::string first = "serialize: the name of feature '\\xFF' is no UTF-8 from byte 0 on; it must be.";
+  CHECK(message([&] { serialize(example); }) == first);
+  CHECK(message([&] { serialize(SequenceExample{example, {}}); }) == first);
+  const SequenceExample sequence{{}, {{"ab\xC3", std::vector<Feature>(1)}}};
+  CHECK(message([&] { serialize(sequence); }) ==
+        "serialize: the name of feature 'ab\\xC3' is no UTF-8 from byte 2 on; it must be.");
+}
+
 TEST_CASE("features are found by name, and errors list the names", "[io][example][host]") {
   const Example example{{{"b", Integers{1}}, {"a", Integers{2}}, {"b", Integers{3}}}};
   CHECK(*example.find("b") == Feature(Integers{3}));  // the last one counts

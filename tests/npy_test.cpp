@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <limits>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "io/output_file.hpp"
 #include "tests/files.hpp"
 #include "tests/npy_files.hpp"
 #include "tests/support.hpp"
@@ -334,6 +336,17 @@ TEST_CASE("views are written to .npy files row-major", "[io][npy][host]") {
   check_values(cs::io::read_npy(path), {2, 2}, cs::DType::float32, {2, 2, 2, 2});
 }
 
+TEST_CASE("writing a .npy file records nothing on a tape", "[io][npy][host]") {
+  const TemporaryFolder folder;
+  const cs::Parameter weight(cs::ones({2, 3}));
+  cs::GradientTape tape;
+  const cs::Tensor transposed = cs::transpose(weight);
+  const std::int64_t before = tape.size();
+  CHECK(before > 0);
+  cs::io::write_npy(folder.path("x.npy"), transposed);
+  CHECK(tape.size() == before);
+}
+
 // A row's __LINE__ must stand on the line of its call.
 // clang-format off
 TEST_CASE("tensors that NumPy cannot hold are not written", "[io][npy][host][errors]") {
@@ -358,6 +371,7 @@ TEST_CASE("a .npy file that cannot be made is an error that says why", "[io][npy
   CHECK(message("/no/such/folder/x.npy") ==
         "write_npy: /no/such/folder/x.npy: cannot be made: No such file or directory; its folder must exist and be "
         "writable.");
+  CHECK(message("") == "write_npy: the name of the file is empty; it must have one.");
   CHECK(message(folder.path("")) ==
         "write_npy: " + folder.path("") +
             ": cannot be made: something else stands there; it must be a regular file, or none.");
@@ -439,4 +453,17 @@ TEST_CASE("a disk that is full leaves the old .npy file as it was", "[io][npy][h
                                                "What was there stays.");
   check_values(cs::io::read_npy(path), {3}, cs::DType::float32, {1, 1, 1});
   CHECK(files_in(folder.path("")) == 1);
+}
+
+TEST_CASE("a file whose folder goes while it is written is an error that says nothing of room",
+          "[io][npy][host][errors]") {
+  const TemporaryFolder folder;
+  const std::string inner = folder.path("inner"), path = folder.path("inner/x");
+  REQUIRE(std::filesystem::create_directory(inner));
+  cs::io::OutputFile file("write_npy", path, cs::Where::current());
+  std::filesystem::remove_all(inner);
+  CHECK(tests::split_message(tests::message_of<cs::IoError>([&] { file.commit(); })).text ==
+        "write_npy: " + path +
+            ": cannot be written: No such file or directory; its folder must be there and writable until the file is "
+            "whole. What was there stays.");
 }

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -176,6 +177,18 @@ TEST_CASE("views are written to .npz files row-major", "[io][npz][host]") {
   CHECK(same(cs::io::read_npz(folder.path("x.npz")), tensors));
 }
 
+TEST_CASE("writing an .npz file records nothing on a tape", "[io][npz][host]") {
+  if (without_minizip()) return;
+  const TemporaryFolder folder;
+  const cs::Parameter weight(cs::ones({2, 3}));
+  cs::GradientTape tape;
+  const std::vector<NamedTensor> tensors = {{"transposed", cs::transpose(weight)}};
+  const std::int64_t before = tape.size();
+  CHECK(before > 0);
+  cs::io::write_npz(folder.path("x.npz"), tensors);
+  CHECK(tape.size() == before);
+}
+
 // A row's __LINE__ must stand on the line of its call.
 // clang-format off
 TEST_CASE("tensors and names that an .npz file cannot hold are not written", "[io][npz][host][errors]") {
@@ -207,6 +220,8 @@ TEST_CASE("tensors and names that an .npz file cannot hold are not written", "[i
        "write_npz: tensor 'y': the tensor is bfloat16, which NumPy does not have; cast it first, for example by x.to(DType::float32)."},
       {__LINE__, tests::message_of<cs::IoError>, [&] { cs::io::write_npz("/no/such/folder/x.npz", {}); },
        "write_npz: /no/such/folder/x.npz: cannot be made: No such file or directory; its folder must exist and be writable."},
+      {__LINE__, tests::message_of<cs::IoError>, [&] { cs::io::write_npz("", {}); },
+       "write_npz: the name of the file is empty; it must have one."},
   }, "npz_test.cpp");
   CHECK(tests::file_bytes(path) == before);
 }

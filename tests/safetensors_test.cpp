@@ -523,6 +523,8 @@ TEST_CASE("names and tensors that no safetensors file can hold are not written",
        start + "the metadata '\\xED\\xA0\\x80' is no UTF-8 from byte 0 on; it must be."},
       {__LINE__, tests::message_of<cs::IoError>, [&] { save({{"a", x}}, {}, Where::current()); },
        start + "cannot be made: No such file or directory; its folder must exist and be writable."},
+      {__LINE__, tests::message_of<cs::IoError>, [&] { cs::io::save_safetensors("", std::vector<NamedTensor>{}); },
+       "save_safetensors: the name of the file is empty; it must have one."},
       {__LINE__, tests::message_of<cs::IoError>, [&] { cs::io::read_safetensors("/no/such/folder/x.safetensors"); },
        "read_safetensors: /no/such/folder/x.safetensors: cannot be opened: No such file or directory; it must exist and be readable."},
   }, "safetensors_test.cpp");

@@ -301,6 +301,8 @@ TEST_CASE("a state_dict file that cannot be made is an IoError", "[io][state_dic
       tests::split_message(tests::message_of<cs::IoError>([&] { cs::io::save_state_dict(path, some_tensors()); }));
   CHECK(message.text.rfind("save_state_dict: " + path + ": ", 0) == 0);
   CHECK(message.file == "state_dict_test.cpp");
+  const std::string unnamed = tests::message_of<cs::IoError>([&] { cs::io::save_state_dict("", some_tensors()); });
+  CHECK(tests::split_message(unnamed).text == "save_state_dict: the name of the file is empty; it must have one.");
 }
 
 TEST_CASE("a build without minizip says which package save_state_dict needs", "[io][state_dict][host][errors]") {

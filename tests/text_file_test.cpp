@@ -114,6 +114,8 @@ TEST_CASE("texts are written whole, and over files alone", "[io][text_file][host
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(text_of_error([&] { cs::io::write_text(path + "\0.txt"s, "x"); }) ==
         "write_text: " + path + ": cannot be made: the name goes on behind a zero byte; no file's does.");
+  CHECK(text_of_error([] { cs::io::write_text("", "x"); }) ==
+        "write_text: the name of the file is empty; it must have one.");
   CHECK((tests::file_bytes(path) == bytes_of(joined_with_newlines(many_lines()))));
 }
 

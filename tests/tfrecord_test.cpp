@@ -1,11 +1,14 @@
 // TFRecord files: those that TensorFlow wrote, round trips of every size, and the ways through a file.
 #include <capstan/capstan.hpp>
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -321,6 +324,25 @@ TEST_CASE("readers and writers move", "[io][tfrecord][host]") {
   CHECK_FALSE(third.next(record));
   CHECK_THROWS_AS(other.next(record), cs::Error);  // NOLINT: what is moved from says so
   CHECK_THROWS_AS(first.write("three"), cs::Error);
+}
+
+TEST_CASE("programs that are started meanwhile do not get the file of a reader", "[io][tfrecord][host]") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("file", kTensorFlowFile);
+  const TfRecordReader reader(path);
+  int found = 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd", error);
+  if (error) {
+    WARN("there is no /proc here: this case checked nothing");
+    return;
+  }
+  for (const auto& entry : descriptors) {
+    if (!std::filesystem::equivalent(entry.path(), path, error)) continue;
+    ++found;
+    CHECK((fcntl(std::stoi(entry.path().filename().string()), F_GETFD) & FD_CLOEXEC) != 0);
+  }
+  CHECK(found == 1);
 }
 
 TEST_CASE("what is flushed can be read before the file is closed", "[io][tfrecord][host]") {

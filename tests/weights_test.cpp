@@ -1,7 +1,15 @@
 // Weights in models: PyTorch's models with the results that their collection states, renaming, transposing, types, what
 // is left out, and files written here, in all formats.
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -509,3 +517,81 @@ TEST_CASE("the metadata of safetensors files come with the weights", "[io][weigh
   REQUIRE(read.size() == 2);
   for (const auto& entry : metadata) CHECK(std::count(read.begin(), read.end(), entry) == 1);
 }
+
+// --- where memory is short ---------------------------------------------------------------------------------------
+
+#if !defined(__SANITIZE_THREAD__)  // as in other tests that fork
+namespace {
+
+constexpr std::int64_t kMany = 1 << 22;  // numbers, of 16 MiB
+constexpr int kNotLimited = 77;
+
+struct Large {
+  cs::Parameter x{cs::zeros({kMany})};
+};
+
+/// From now on the process gets 8 MiB that it may write to, and no more. False where the system does not see to it.
+bool limit_memory() {
+  constexpr rlim_t more = rlim_t{8} << 20;
+  rlim_t kilobytes = 0;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("VmData:", 0) == 0) kilobytes = static_cast<rlim_t>(std::stoull(line.substr(7)));
+  struct rlimit limit {};
+  if (kilobytes == 0 || getrlimit(RLIMIT_DATA, &limit) != 0) return false;
+  limit.rlim_cur = std::min(limit.rlim_cur, kilobytes * 1024 + more);
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) return false;
+  return mmap(nullptr, 2 * more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+}
+
+int load_large(const std::string& path) {
+  Large net;
+  cs::memory::release_cache();  // there is no block for a copy
+  if (!limit_memory()) return kNotLimited;
+  cs::io::load_weights(path, net);
+  return net.x.at<float>(0) == 3 && net.x.at<float>(kMany - 1) == 3 ? 0 : 1;
+}
+
+int write_to_large(const std::string& path) {
+  cs::zeros({kMany});  // the allocator keeps its memory, which has room for a copy
+  if (!limit_memory()) return kNotLimited;
+  cs::Tensor x = cs::io::read_weights(path).tensors.at(0).value;
+  if (x.at<float>(kMany - 1) != 3) return 1;
+  x.fill(2);
+  return x.at<float>(0) == 2 && x.at<float>(kMany - 1) == 2 ? 0 : 1;
+}
+
+/// Runs one of these on a file of 16 MiB, in a child.
+void check_with_little_memory(int (*run)(const std::string& path)) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("x.safetensors");
+  cs::io::save_safetensors(path, std::vector<NamedTensor>{{"x", cs::full({kMany}, 3)}});
+  std::fflush(nullptr);  // or the child would write it once more
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      cs::set_threads(1);
+      _exit(run(path));
+    } catch (const std::exception& error) { std::fprintf(stderr, "%s\n", error.what()); }
+    _exit(1);
+  }
+  int status = -1;
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kNotLimited) WARN("memory cannot be limited here: this case checked nothing");
+  else CHECK(WEXITSTATUS(status) == 0);
+  CHECK(cs::io::read_weights(path).tensors.at(0).value.at<float>(0) == 3);
+}
+
+}  // namespace
+
+TEST_CASE("a model is loaded where the system promises no room for changed pages of its file", "[io][weights][host]") {
+  check_with_little_memory(&load_large);
+}
+
+TEST_CASE("what is read can be written to where the system promises no room for changed pages of the file",
+          "[io][weights][host]") {
+  check_with_little_memory(&write_to_large);
+}
+#endif

@@ -201,6 +201,7 @@ class CheckpointManager {
   ///
   /// Throws    IoError  there are checkpoints and none of them is intact, or one cannot be opened, as without
   ///                    permission or memory, which is no damage    as `wait`
+  ///           OutOfMemoryError  no room for copies: see `read_safetensors`
   ///           Error    a part is not in the file, or does not fit, such as a parameter of another shape (ShapeError,
   ///                    DTypeError); names as in `save`
   std::int64_t restore_latest(const CheckpointParts& parts, Where where = Where::current());

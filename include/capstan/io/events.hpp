@@ -48,8 +48,8 @@ struct EventReaderOptions {
 /// A run that is still going on, or was killed, leaves a file whose last record may be cut short. That is the end of
 /// what was flushed; once there is more, `next` goes on from there.
 ///
-/// Types   numbers of all types but complex and quantised ones, whose kind is `other`. Those of kind `tensor` keep
-///         their type, but for u2 -> int32; u4, u8 -> int64
+/// Types   numbers of all types but complex, quantised, float8 and 4-bit ones, whose kind is `other`. Those of kind
+///         `tensor` keep their type, but for u2 -> int32; u4, u8 -> int64
 /// Throws  IoError naming file, offset and reason: missing; what TfRecordReader refuses, but for the cut of the last
 ///         record; a message that is damaged, or has a field of another wire type; tensors whose shape is negative,
 ///         has more than 8 axes, or needs more or fewer values than there are; a scalar that is no single number; a

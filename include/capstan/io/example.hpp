@@ -65,7 +65,8 @@ Example parse_example(std::string_view bytes, Where where = Where::current());
 SequenceExample parse_sequence_example(std::string_view bytes, Where where = Where::current());
 
 /// The message, in the order of the vectors: from sorted names, the bytes of protobuf's deterministic serialization.
-/// Throws  Error  more than 2^31 - 1 bytes    MissingLibraryError  this build has no protozero
+/// Throws  Error  a name that is no UTF-8, more than 2^31 - 1 bytes
+///         MissingLibraryError  this build has no protozero
 std::string serialize(const Example& example, Where where = Where::current());
 std::string serialize(const SequenceExample& example, Where where = Where::current());
 

@@ -23,7 +23,9 @@ struct Weights {
 /// file's pages, without a copy. They may be written to: pages that are written become the process's own, and the file
 /// stays as it is. Mapped pages stay until the last of the tensors is gone. A file must not be cut short or
 /// overwritten in place meanwhile (replacing it, as `save_safetensors` does, is fine): the system ends a process that
-/// reads pages that are gone. On a GPU as the default device tensors are copies there.
+/// reads pages that are gone. On a GPU as the default device tensors are copies there. Where the system promises no
+/// room for changed pages (vm.overcommit_memory=2, RLIMIT_DATA), tensors are copies, for which there must be room;
+/// `load_safetensors` makes none for this.
 ///
 /// Shapes  those of the file, 0 to 8 axes; complex numbers have one more, the last: [real, imaginary]
 /// Types   F32 F64 F16 BF16 I8 I16 I32 I64 U8 BOOL as they are; U64 -> int64; C64 -> float32. Copies: U16 -> int32;
@@ -35,7 +37,7 @@ struct Weights {
 ///         ranges that overlap or leave bytes out, a U64 of 2^63 or more, a type that is none of these (F4 and F6 among
 ///         them). The package takes some headers that are refused here: with white space before them, unknown keys, a
 ///         name twice
-///         MissingLibraryError  a build without nlohmann-json
+///         OutOfMemoryError     no room for copies       MissingLibraryError  a build without nlohmann-json
 Weights read_safetensors(const std::string& path, Where where = Where::current());
 
 /// Writes tensors, from any device and with any strides, byte for byte as the safetensors package does (0.8): by type,

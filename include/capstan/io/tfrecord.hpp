@@ -23,7 +23,7 @@ struct TfRecordReaderOptions {
 /// Offsets are those of the unpacked data. Memory grows as bytes are really there.
 /// Throws  IoError naming file, offset and reason: missing, truncated, a checksum that does not fit, a length that the
 ///         file cannot hold, damaged gzip. The reader then stays where it was: `skip(1)` passes over a record whose
-///         data alone are damaged.
+///         data alone are damaged, but for pipes, which end there.
 ///         Error for a reader that was moved from.
 class TfRecordReader {
  public:

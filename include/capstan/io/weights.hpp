@@ -51,7 +51,7 @@ std::string to_string(const WeightsReport& report);
 /// `read_safetensors` has them, tied ones of torch.save as `read_state_dict`.
 ///
 /// Throws  IoError  what the format's reader throws; a file of none of these formats, HDF5, GGUF, ONNX and pickles
-///         without an archive by name     MissingLibraryError  as the format's reader
+///         without an archive by name     MissingLibraryError, OutOfMemoryError  as the format's reader
 Weights read_weights(const std::string& path, Where where = Where::current());
 
 namespace detail {
