@@ -29,6 +29,16 @@ struct Recomputed {
   std::vector<DType> dtypes;
 };
 
+constinit thread_local int second_runs = 0;  // that this thread is in, one inside another
+
+class SecondRun {
+ public:
+  SecondRun() noexcept { ++second_runs; }
+  ~SecondRun() { --second_runs; }
+  SecondRun(const SecondRun&) = delete;
+  SecondRun& operator=(const SecondRun&) = delete;
+};
+
 /// Another state of default_rng for a while.
 class RngFrom {
  public:
@@ -42,6 +52,7 @@ class RngFrom {
 };
 
 Tensors run_again(const Recomputed& region, const Tensors& inputs, Where where) {
+  const SecondRun counted_before;
   const RngFrom numbers_as_before(region.rng);
   const AutocastScope types_as_before(region.autocast.value_or(DType::float16), region.autocast.has_value(), where);
   Tensors results = autograd::checked_results(kOp, region.function(inputs), where);
@@ -109,6 +120,8 @@ FirstRun first_run(const Function& function, const Tensors& inputs, Where where)
 }
 
 }  // namespace
+
+bool recomputing() noexcept { return second_runs > 0; }
 
 Tensors recompute(const Function& function, std::span<const Tensor> inputs, Where where) {
   Tensors given(inputs.begin(), inputs.end());

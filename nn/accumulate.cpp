@@ -106,14 +106,25 @@ void GradientAccumulator::add(std::vector<Tensor> gradients, Where where) {
 std::vector<Tensor> GradientAccumulator::take(Where where) {
   if (added_ == 0)
     base::fail<Error>(where, "GradientAccumulator::take: nothing was added since the last time; call add first.");
-  std::vector<Tensor> gradients = std::exchange(totals_, {});
-  const std::vector<DType> types = std::exchange(types_, {});
-  const auto batches = static_cast<double>(std::exchange(added_, 0));
-  loaded_.clear();
-  if (options_.mean && batches > 1) gradients = scale_each(std::move(gradients), 1 / batches, where).tensors;
-  for (std::size_t i = 0; i < gradients.size(); ++i)
-    gradients[i] = converted(std::exchange(gradients[i], Tensor()), types[i], where);
-  return gradients;
+  const double share = options_.mean ? 1 / static_cast<double>(added_) : 1;
+  // First those that need memory: if there is not enough, all sums are still there.
+  std::vector<Tensor> taken(totals_.size());
+  for (std::size_t i = 0; i < totals_.size(); ++i) {
+    const Tensor& total = totals_[i];
+    if (!total.defined() || (total.dtype(where) == types_[i] && !has_row_slices(total))) continue;
+    std::vector<Tensor> one = {total};  // one after the other, so that few are there twice at a time
+    if (share != 1) one = scale_each(std::move(one), share, where).tensors;
+    taken[i] = converted(std::move(one[0]), types_[i], where);
+  }
+  // Then the others, where they stand.
+  std::vector<Tensor> rest = std::exchange(totals_, {});
+  reset();
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    if (taken[i].defined()) rest[i] = Tensor();
+  if (share != 1) rest = scale_each(std::move(rest), share, where).tensors;
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    if (rest[i].defined()) taken[i] = std::move(rest[i]);
+  return taken;
 }
 
 void GradientAccumulator::reset() noexcept {

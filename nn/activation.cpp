@@ -4,6 +4,7 @@
 #include <capstan/ops/reduce.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
@@ -37,6 +38,7 @@ Tensor Glu::operator()(const Tensor& x, Where where) const { return glu(x, axis,
 Tensor Maxout::operator()(const Tensor& x, Where where) const { return maxout(x, pieces, axis, where); }
 
 PRelu::PRelu(const PReluOptions& options, Rng& rng, Where where) {
+  check_floating("PRelu", options.dtype, where);
   if (options.channels < 1)
     base::fail<ShapeError>(where, "PRelu: ", options.channels, " channels were asked for; the count must be >= 1.");
   weight = Parameter(options.weight_init(Shape({options.channels}, where), rng, {options.dtype}, where), where);

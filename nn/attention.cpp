@@ -1,12 +1,14 @@
 #include <capstan/nn/attention.hpp>
 
 #include <capstan/create.hpp>
+#include <capstan/nn/unroll.hpp>
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/ops/rearranging.hpp>
 #include <capstan/ops/reduce.hpp>
 #include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
@@ -21,6 +23,7 @@ const MultiheadAttentionOptions& checked(const MultiheadAttentionOptions& o, Whe
                            " features were asked for; both must be >= 1, or 0 for as many as the queries have.");
   if (!(o.keep > 0 && o.keep <= 1))
     base::fail<Error>(where, "MultiheadAttention: keep is ", o.keep, "; it must be in (0, 1].");
+  check_floating("MultiheadAttention", o.dtype, where);
   return o;
 }
 
@@ -194,6 +197,7 @@ Tensor MultiheadAttention::joined(const Tensor& heads, Where where) const {
 Tensor MultiheadAttention::operator()(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMasks& masks,
                                       Where where) const {
   const Heads h = split(q, k, v, masks, where);
+  const detail::Rewind rewind(default_rng());
   return joined(scaled_dot_product_attention(h.query, h.key, h.value, h.options, default_rng(), where), where);
 }
 
@@ -204,6 +208,7 @@ Tensor MultiheadAttention::operator()(const Tensor& x, const AttentionMasks& mas
 AttentionResult MultiheadAttention::with_weights(const Tensor& q, const Tensor& k, const Tensor& v,
                                                  const AttentionMasks& masks, HeadWeights weights, Where where) const {
   const Heads h = split(q, k, v, masks, where);
+  const detail::Rewind rewind(default_rng());
   AttentionResult result = attention_with_weights(h.query, h.key, h.value, h.options, default_rng(), where);
   result.output = joined(result.output, where);
   if (weights == HeadWeights::averaged) result.weights = mean(result.weights, 1, {}, where);
@@ -214,7 +219,8 @@ AttentionResult MultiheadAttention::with_weights(const Tensor& q, const Tensor& 
 
 namespace {
 
-void check_table(const char* op, std::int64_t length, std::int64_t features, Where where) {
+void check_table(const char* op, std::int64_t length, std::int64_t features, DType dtype, Where where) {
+  check_floating(op, dtype, where);
   if (length < 1 || features < 1)
     base::fail<ShapeError>(where, op, ": ", length, " positions of ", features,
                            " features were asked for; both must be >= 1.");
@@ -233,22 +239,25 @@ Tensor rows_for(const char* op, const Tensor& table, const Tensor& x, Where wher
 }  // namespace
 
 PositionalEncoding::PositionalEncoding(const PositionalEncodingOptions& options, Where where) : keep_(options.keep) {
-  check_table("PositionalEncoding", options.length, options.features, where);
+  check_table("PositionalEncoding", options.length, options.features, options.dtype, where);
   if (!(keep_ > 0 && keep_ <= 1))
     base::fail<Error>(where, "PositionalEncoding: keep is ", keep_, "; it must be in (0, 1].");
-  table_ = sinusoidal_positions(options.length, options.features, options.base, {.dtype = options.dtype}, where);
+  exact_ = sinusoidal_positions(options.length, options.features, options.base, {.dtype = DType::float64}, where);
+  table_ = exact_.to(options.dtype, where);
 }
 
 Tensor PositionalEncoding::operator()(const Tensor& x, Where where) const {
-  const Tensor rows = rows_for("PositionalEncoding", table_, x, where);
+  check_defined("PositionalEncoding", "input", x, where);
+  const Tensor& table = x.dtype() == table_.dtype(where) ? table_ : exact_;
+  const Tensor rows = rows_for("PositionalEncoding", table, x, where);
   if (!is_floating(x.dtype()))
     base::fail<DTypeError>(where, "PositionalEncoding: the input is ", x.dtype(), "; it must be of a floating type.");
-  const Tensor placed = add(x, rows.to(x.device(), where).to(x.dtype(), where), where);
+  const Tensor placed = add(x, rows.to(x.dtype(), where).to(x.device(), where), where);
   return training_ ? dropout(placed, keep_, default_rng(), where) : placed;
 }
 
 PositionEmbedding::PositionEmbedding(const PositionEmbeddingOptions& options, Rng& rng, Where where) {
-  check_table("PositionEmbedding", options.length, options.features, where);
+  check_table("PositionEmbedding", options.length, options.features, options.dtype, where);
   const Shape shape({options.length, options.features}, where);
   weight = Parameter(options.weight_init(shape, rng, {options.dtype}, where), where);
 }

@@ -5,6 +5,7 @@
 #include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn::detail {
 
@@ -77,6 +78,7 @@ namespace {
 
 Linear make_projection(const char* wrapper, std::int64_t inputs, std::int64_t outputs,
                        const CellProjectionOptions& options, Rng& rng, Where where) {
+  check_floating(wrapper, options.dtype, where);
   if (inputs < 1 || outputs < 1)
     base::fail<ShapeError>(where, wrapper, ": a projection of ", inputs, " inputs to ", outputs,
                            " outputs was asked for; both must be >= 1.");

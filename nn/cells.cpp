@@ -24,8 +24,7 @@ void check_sizes(const char* cell, std::int64_t inputs, std::int64_t hidden, std
   if (inputs < 1 || hidden < 1)
     base::fail<ShapeError>(where, cell, ": ", inputs, " inputs and ", hidden,
                            " units were asked for; both must be >= 1.");
-  if (!is_floating(dtype))
-    base::fail<DTypeError>(where, cell, ": the dtype is ", dtype, "; it must be a floating type.");
+  check_floating(cell, dtype, where);
   // no product of these overflows
   static_cast<void>(Shape({inputs, blocks, hidden}, where));
   static_cast<void>(Shape({units, blocks, hidden}, where));

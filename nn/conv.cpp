@@ -1,6 +1,7 @@
 #include <capstan/nn/conv.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 namespace {
@@ -20,6 +21,7 @@ void check_each(const char* layer, const char* what, const Sizes& sizes, int axe
 
 template <class Options>
 void check_settings(const char* layer, const Options& o, int axes, Where where) {
+  check_floating(layer, o.dtype, where);
   check_each(layer, "kernel", o.kernel, axes, 1, where);
   check_each(layer, "stride", o.stride, axes, 1, where);
   check_each(layer, "dilation", o.dilation, axes, 1, where);

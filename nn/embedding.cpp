@@ -1,6 +1,7 @@
 #include <capstan/nn/embedding.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 /// The table, from options of either kind; the row of the padding, if there is one, is 0.
 template <class Options>
 Parameter make_table(const char* name, const Options& o, Rng& rng, Where where) {
+  check_floating(name, o.dtype, where);
   const std::int64_t count = o.count;
   if (count < 1 || o.size < 1)
     base::fail<ShapeError>(where, name, ": ", count, " rows of ", o.size, " values were asked for; both must be >= 1.");

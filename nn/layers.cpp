@@ -4,10 +4,12 @@
 #include <capstan/ops/linalg.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& options, Rng& rng, Where where) {
+  check_floating("Linear", options.dtype, where);
   if (inputs < 1 || outputs < 1)
     base::fail<ShapeError>(where, "Linear: ", inputs, " inputs and ", outputs,
                            " outputs were asked for; both must be >= 1.");
@@ -19,6 +21,7 @@ Linear::Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& o
 Tensor Linear::operator()(const Tensor& x, Where where) const { return linear(x, weight, bias, where); }
 
 Bilinear::Bilinear(const BilinearOptions& options, Rng& rng, Where where) {
+  check_floating("Bilinear", options.dtype, where);
   const std::int64_t in1 = options.in1, in2 = options.in2, out = options.out;
   if (in1 < 1 || in2 < 1 || out < 1)
     base::fail<ShapeError>(where, "Bilinear: ", in1, " and ", in2, " inputs and ", out,

@@ -11,6 +11,7 @@
 #include <capstan/ops/reduce.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
@@ -121,7 +122,9 @@ AttentionResult read(const Tensor& scores, const AttentionMemory& memory, std::i
           reshape(weights, {rows, heads, scores.size(2)}, where)};
 }
 
-void check_sizes(const char* op, std::int64_t query, std::int64_t memory, std::int64_t heads, Where where) {
+void check_sizes(const char* op, std::int64_t query, std::int64_t memory, std::int64_t heads, DType dtype,
+                 Where where) {
+  check_floating(op, dtype, where);
   if (query < 1 || memory < 1)
     base::fail<ShapeError>(where, op, ": queries of ", query, " and a memory of ", memory,
                            " features were asked for; both must be >= 1.");
@@ -143,7 +146,7 @@ AttentionMemory repeated(AttentionMemory memory, std::int64_t count, Where where
 
 BahdanauAttention::BahdanauAttention(const BahdanauAttentionOptions& options, Rng& rng, Where where) {
   const std::int64_t heads = options.heads, units = options.units;
-  check_sizes("BahdanauAttention", options.query, options.memory, heads, where);
+  check_sizes("BahdanauAttention", options.query, options.memory, heads, options.dtype, where);
   if (units < 1)
     base::fail<ShapeError>(where, "BahdanauAttention: ", units, " units were asked for; one is the least.");
   static_cast<void>(Shape({options.query, heads, units}, where));  // heads * units does not overflow
@@ -192,7 +195,7 @@ AttentionResult BahdanauAttention::operator()(const Tensor& query, const Attenti
 
 LuongAttention::LuongAttention(const LuongAttentionOptions& options, Rng& rng, Where where)
     : query_(options.query), memory_(options.memory), heads_(options.heads) {
-  check_sizes("LuongAttention", query_, memory_, heads_, where);
+  check_sizes("LuongAttention", query_, memory_, heads_, options.dtype, where);
   const bool weighted = options.score == LuongScore::general;
   if (!weighted && query_ != memory_)
     base::fail<ShapeError>(where, "LuongAttention: queries of ", query_, " and a memory of ", memory_,
@@ -244,6 +247,7 @@ namespace {
 constexpr const char* kCell = "AttentionCell";
 
 const AttentionCellOptions& checked(const AttentionCellOptions& options, Where where) {
+  check_floating(kCell, options.dtype, where);
   if (options.attention_size < 0)
     base::fail<ShapeError>(where, kCell, ": an attention of ", options.attention_size,
                            " features was asked for; it must have one or more, or 0 to be the context.");
@@ -319,14 +323,10 @@ Tensor zeros_beside(const AttentionMemory& memory, std::int64_t rows, std::int64
   return zeros(Shape({rows, columns}, where), {memory.values.dtype(), memory.values.device()}, where);
 }
 
-Tensor joined_state(std::span<const Tensor* const> tensors, Where where) {
-  std::vector<Tensor> parts;
-  parts.reserve(tensors.size());
-  for (const Tensor* const tensor : tensors)
-    if (tensor->defined()) parts.push_back(*tensor);
-  if (parts.empty())
-    base::fail<Error>(where, kCell, ": the cell's state has no tensors; with query_state they are the query.");
-  return parts.size() == 1 ? parts.front() : concat(parts, -1, where);
+Tensor joined_state(std::span<const Tensor> tensors, Where where) {
+  if (tensors.empty())
+    base::fail<Error>(where, kCell, ": the cell's state has no floating tensors; with query_state they are the query.");
+  return tensors.size() == 1 ? tensors.front() : concat(tensors, -1, where);
 }
 
 Tensor mean_of_heads(const Tensor& weights, Where where) {

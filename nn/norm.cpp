@@ -1,10 +1,12 @@
 #include <capstan/nn/norm.hpp>
 
 #include <capstan/create.hpp>
+#include <capstan/differentiate.hpp>
 #include <capstan/ops/elementwise.hpp>
 #include <capstan/tape.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 namespace {
@@ -12,8 +14,7 @@ namespace {
 void check_numbers(const char* layer, double epsilon, DType dtype, Where where) {
   if (!(epsilon >= 0 && epsilon - epsilon == 0))
     base::fail<Error>(where, layer, ": epsilon is ", epsilon, "; it must be finite and >= 0.");
-  if (!is_floating(dtype))
-    base::fail<DTypeError>(where, layer, ": the dtype is ", dtype, "; it must be a floating type.");
+  check_floating(layer, dtype, where);
 }
 
 void check_sizes(const char* layer, const Shape& sizes, double epsilon, DType dtype, Where where) {
@@ -60,6 +61,9 @@ void check_input(const char* layer, const char* layout, const Tensor& x, int lea
     base::fail<ShapeError>(where, layer, ": x is ", x.shape(), " and the layer has ", channels,
                            " channels; axis 1 must have that size.");
 }
+
+/// Whether this call moves running statistics: it has values, and has not had them before.
+bool moves_statistics(const Tensor& x) { return x.numel() > 0 && !capstan::detail::recomputing(); }
 
 /// What has been learnt of the values, if anything.
 struct Running {
@@ -164,7 +168,7 @@ Tensor BatchNormLayer<Spatial>::operator()(const Tensor& x, Where where) {
   if (tracks && x.defined()) running.check(kBatchNames[Spatial], x, channels_, where);
   if (tracks && !training_) return batch_norm(x, running_mean, running_var, weight, bias, epsilon_, where);
   BatchNormResult result = batch_norm_training(x, weight, bias, epsilon_, where);
-  if (tracks && x.numel() > 0) {
+  if (tracks && moves_statistics(x)) {
     const NoGrad off;
     const double values = static_cast<double>(x.numel()) / static_cast<double>(channels_);
     running.move(result.mean, result.variance, values, momentum_, where);
@@ -193,7 +197,7 @@ Tensor InstanceNormLayer<Spatial>::operator()(const Tensor& x, Where where) {
   if (tracks && x.defined()) running.check(kInstanceNames[Spatial], x, channels_, where);
   if (tracks && !training_) return batch_norm(x, running_mean, running_var, weight, bias, epsilon_, where);
   Tensor out = instance_norm(x, weight, bias, epsilon_, where);
-  if (tracks && x.numel() > 0) {
+  if (tracks && moves_statistics(x)) {
     const NoGrad off;
     int axes[kMaxRank] = {};
     const int spatial = x.rank() - 2;

@@ -50,8 +50,7 @@ const Options& checked(const char* layer, const Options& o, Where where) {
     if (!(o.forget_bias - o.forget_bias == 0))
       base::fail<Error>(where, layer, ": forget_bias is ", o.forget_bias, "; it must be finite.");
   }
-  if (!is_floating(o.dtype))
-    base::fail<DTypeError>(where, layer, ": the dtype is ", o.dtype, "; it must be a floating type.");
+  check_floating(layer, o.dtype, where);
   // no product of these overflows
   static_cast<void>(Shape({o.inputs, kBlocks<Options>, o.hidden}, where));
   static_cast<void>(Shape({o.bidirectional ? 2 : 1, units_of(o), kBlocks<Options>, o.hidden}, where));
@@ -174,6 +173,7 @@ struct Call {
   /// Layer after layer; `pass(input, states before, layer, options)` runs both directions of one, or its only one.
   template <class State, class Pass>
   Passed run(const Tensor& x, const RecurrentOptions<State>& given, const States& start, Pass pass) const {
+    const detail::Rewind rewind(default_rng());
     SequenceOptions options{.lengths = given.lengths, .time_major = given.time_major};
     Tensor sequence = x;
     std::vector<Tensor> last_h, last_c;

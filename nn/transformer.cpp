@@ -1,9 +1,11 @@
 #include <capstan/nn/transformer.hpp>
 
+#include <capstan/nn/unroll.hpp>
 #include <capstan/ops/activation.hpp>
 #include <capstan/ops/shaping.hpp>
 
 #include "lib/base/text.hpp"
+#include "nn/mixed_types.hpp"
 
 namespace capstan::nn {
 
@@ -20,6 +22,7 @@ const TransformerLayerOptions& checked(const char* layer, const TransformerLayer
   if (!(o.keep > 0 && o.keep <= 1)) base::fail<Error>(where, layer, ": keep is ", o.keep, "; it must be in (0, 1].");
   if (!(o.epsilon >= 0 && o.epsilon - o.epsilon == 0))
     base::fail<Error>(where, layer, ": epsilon is ", o.epsilon, "; it must be finite and >= 0.");
+  check_floating(layer, o.dtype, where);
   return o;
 }
 
@@ -113,6 +116,7 @@ void TransformerEncoderLayer::check(const Tensor& x, const AttentionMasks& masks
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks, Where where) const {
   check(x, masks, where);
+  const detail::Rewind rewind(default_rng());
   const Rules rules{training_ ? keep_ : 1, activation_, norm_first_, where};
   const Tensor attended = rules.residual(x, norm1, [&](const Tensor& y) { return self_attention(y, masks, where); });
   return rules.residual(attended, norm2, [&](const Tensor& y) { return rules.feed_forward(linear1, linear2, y); });
@@ -130,6 +134,7 @@ void TransformerEncoder::set_training(bool training) noexcept {
 bool TransformerEncoder::training() const noexcept { return layers.empty() || layers.front().training(); }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMasks& masks, Where where) const {
+  const detail::Rewind rewind(default_rng());
   Tensor y = x;
   for (const TransformerEncoderLayer& layer : layers) y = layer(y, masks, where);
   return final_norm_ ? norm(y, where) : y;
@@ -167,6 +172,7 @@ void TransformerDecoderLayer::check(const Tensor& x, const Tensor& memory, const
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                            Where where) const {
   check(x, memory, masks, where);
+  const detail::Rewind rewind(default_rng());
   const Rules rules{training_ ? keep_ : 1, activation_, norm_first_, where};
   const Tensor own = rules.residual(x, norm1, [&](const Tensor& y) { return self_attention(y, masks.self, where); });
   const Tensor attended = rules.residual(
@@ -187,6 +193,7 @@ bool TransformerDecoder::training() const noexcept { return layers.empty() || la
 
 Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                       Where where) const {
+  const detail::Rewind rewind(default_rng());
   Tensor y = x;
   for (const TransformerDecoderLayer& layer : layers) y = layer(y, memory, masks, where);
   return final_norm_ ? norm(y, where) : y;
@@ -224,6 +231,7 @@ Tensor Transformer::operator()(const Tensor& source, const Tensor& target, const
   // all of it before the encoder draws random numbers
   for (const TransformerEncoderLayer& layer : encoder.layers) layer.check(source, masks.source, where);
   for (const TransformerDecoderLayer& layer : decoder.layers) layer.check(target, source, decoder_masks, where);
+  const detail::Rewind rewind(default_rng());
   return decoder(target, encoder(source, masks.source, where), decoder_masks, where);
 }
 

@@ -156,6 +156,32 @@ TEST_CASE("16-bit gradients are added up in float32 and rounded once", "[accumul
   CHECK(same(sums[1], dense({1}, 2056, DType::float16)));
 }
 
+TEST_CASE("sums are still there if memory runs out while they are taken", "[accumulate][half][host][errors]") {
+  optim::GradientAccumulator accumulator({.batches = 2});
+  for (const double value : {1.0, 3.0})
+    accumulator.add({full({4}, value), full({512, 512}, value, {DType::bfloat16}), slices({1}, value, DType::float16)});
+  memory::release_cache();
+  memory::set_limit(cpu(), memory::stats().reserved + 1);
+  CHECK_THROWS_AS(accumulator.take(), OutOfMemoryError);
+  memory::set_limit(cpu(), 0);
+  CHECK(accumulator.ready());
+  const Tensors means = accumulator.take();
+  CHECK(same(means[0], full({4}, 2.0)));  // (1 + 3) / 2
+  CHECK(same(means[1], full({512, 512}, 2.0, {DType::bfloat16})));
+  CHECK(same(means[2], dense({1}, 2, DType::float16)));
+}
+
+TEST_CASE("a mean of 16-bit gradients is rounded once whether they are slices or not", "[accumulate][half]") {
+  optim::GradientAccumulator accumulator({.batches = 7});
+  for (int i = 0; i < 7; ++i) {
+    const double value = i < 6 ? 1500 : 565.5;
+    accumulator.add({full({4}, value, {DType::float16}), slices({1}, value, DType::float16)});
+  }
+  const Tensors means = accumulator.take();  // 1366.5, which float32 would make a little more
+  CHECK(same(means[0], full({4}, 1366, {DType::float16})));
+  CHECK(same(means[1], dense({1}, 1366, DType::float16)));
+}
+
 TEST_CASE("accumulated gradients belong to whoever takes them", "[accumulate]") {
   optim::GradientAccumulator accumulator;
   accumulator.add({Tensor{1.0}});

@@ -148,6 +148,17 @@ TEST_CASE("fed its context and asking by its state, a cell that attends is the a
   CHECK(cell(x.index({all, 0}), own).first.shape() == Shape{2, 5});
 }
 
+TEST_CASE("the masks of a variational dropout are no part of a query by the state", "[nn][attention_cell]") {
+  nn::AttentionCell cell = randomized(nn::AttentionCell(
+      nn::DropoutCell<nn::LstmCell>(nn::LstmCell(2 + 4, 3, {.dtype = f64}), {.state_keep = 0.5, .variational = true}),
+      nn::BahdanauAttention{{.query = 6, .memory = 4, .units = 5, .dtype = f64}}, {.query_state = true}));
+  cell.attend(random({2, 5, 4}, 50));
+  const auto [output, after] = cell(random({2, 2}, 51), cell.zero_state(2));
+  CHECK(after.cell.masks.state.size() == 1u);
+  const Tensor query = concat({after.cell.cell.h, after.cell.cell.c}, 1);
+  CHECK(close(output, cell.attention(query, cell.memory()).output, tolerance::product64));
+}
+
 TEST_CASE("a cell that attends is unrolled as any other, with lengths of its own and of the memory",
           "[nn][attention_cell]") {
   const Tensor steps = {4, 2, 0}, lengths = {5, 1, 3}, given = random({3, 4, 2}, 33), stored = random({3, 5, 4}, 34);

@@ -206,3 +206,24 @@ TEST_CASE("transformers that refuse a mask have drawn no random numbers and reco
   CHECK(default_rng().position() == position);
   CHECK(tape.size() == 0);
 }
+
+TEST_CASE("attention and transformers that fail behind a dropout leave the generator where it was", "[errors][transformer]") {
+  const nn::TransformerLayerOptions options{.embed = 4, .heads = 2, .feed_forward = 3, .keep = 0.5};
+  const Tensor x = ones({2, 3, 4});
+  nn::MultiheadAttention attention{{.embed = 4, .heads = 2, .keep = 0.5}};
+  nn::TransformerEncoder encoder{{.layer = options, .layers = 2}};
+  nn::TransformerDecoder decoder{{.layer = options, .layers = 2}};
+  nn::Transformer model{{.layer = options, .encoder_layers = 1, .decoder_layers = 1}};
+  nn::Linear* const last[] = {&attention.out, &encoder.layers[1].linear2, &decoder.layers[1].linear2,
+                              &model.decoder.layers[0].linear2};
+  for (nn::Linear* const layer : last) layer->weight = Parameter(ones({5, 4}));  // does not fit what comes before it
+  const RngState before = default_rng().state();
+  CHECK_THROWS_AS(attention(x), ShapeError);
+  CHECK_THROWS_AS(attention.with_weights(x, x, x), ShapeError);
+  CHECK_THROWS_AS(encoder(x), ShapeError);
+  CHECK_THROWS_AS(encoder.layers[1](x), ShapeError);
+  CHECK_THROWS_AS(decoder(x, x), ShapeError);
+  CHECK_THROWS_AS(decoder.layers[1](x, x), ShapeError);
+  CHECK_THROWS_AS(model(x, x), ShapeError);
+  CHECK(default_rng().state() == before);
+}

@@ -194,6 +194,45 @@ TEST_CASE("bilinear forms and layers refuse sizes that do not fit", "[errors][la
   }, file);
 }
 
+TEST_CASE("layers name themselves and draw nothing where their type is not floating", "[errors][layers]") {
+  constexpr DType whole = DType::int32;
+  const std::string is_whole = ": the dtype is int32" + floating;
+  const nn::RnnCell cell(3 + 4, 3);
+  const nn::LuongAttention reads({.query = 3, .memory = 4});
+  const nn::TransformerLayerOptions layer{.embed = 4, .dtype = whole};
+  using In = nn::InputProjectionCell<nn::RnnCell>;
+  using Out = nn::OutputProjectionCell<nn::RnnCell>;
+  Rng rng(1);
+  check_errors({
+      {__LINE__, message_of<DTypeError>, [&] { nn::Linear(2, 3, {.dtype = whole}, rng); }, "Linear" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Linear(2, 3, {.bias = false, .weight_init = nn::init::zeros(), .dtype = DType::bool8}, rng); },
+       "Linear: the dtype is bool" + floating},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Bilinear({.in1 = 2, .in2 = 3, .out = 4, .dtype = whole}, rng); }, "Bilinear" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::PRelu({.dtype = whole}, rng); }, "PRelu" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Conv1d({.in = 1, .out = 2, .kernel = 3, .dtype = whole}, rng); }, "Conv1d" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Conv2d({.in = 1, .out = 2, .kernel = 3, .dtype = whole}, rng); }, "Conv2d" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::ConvTranspose3d({.in = 1, .out = 2, .kernel = 3, .dtype = whole}, rng); }, "ConvTranspose3d" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::DepthwiseConv2d({.in = 1, .kernel = 3, .dtype = whole}, rng); }, "DepthwiseConv2d" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::SeparableConv2d({.in = 1, .out = 2, .kernel = 3, .dtype = whole}, rng); }, "SeparableConv2d" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Embedding({.count = 4, .size = 3, .dtype = whole}, rng); }, "Embedding" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::EmbeddingBag({.count = 4, .size = 3, .dtype = whole}, rng); }, "EmbeddingBag" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::MultiheadAttention({.embed = 4, .dtype = whole}, rng); }, "MultiheadAttention" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::PositionalEncoding({.length = 2, .features = 4, .dtype = whole}); }, "PositionalEncoding" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::PositionEmbedding({.length = 2, .features = 4, .dtype = whole}, rng); }, "PositionEmbedding" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::TransformerEncoderLayer bad(layer, rng); }, "TransformerEncoderLayer" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::TransformerDecoderLayer bad(layer, rng); }, "TransformerDecoderLayer" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::TransformerEncoder({.layer = layer}, rng); }, "TransformerEncoder" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::TransformerDecoder({.layer = layer}, rng); }, "TransformerDecoder" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::Transformer({.layer = layer}, rng); }, "Transformer" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::BahdanauAttention({.query = 3, .memory = 4, .units = 2, .dtype = whole}, rng); }, "BahdanauAttention" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::LuongAttention({.query = 3, .memory = 4, .dtype = whole}, rng); }, "LuongAttention" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { nn::AttentionCell bad(cell, reads, {.attention_size = 4, .dtype = whole}, rng); }, "AttentionCell" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { In bad(cell, {.inputs = 2, .dtype = whole}, rng); }, "InputProjectionCell" + is_whole},
+      {__LINE__, message_of<DTypeError>, [&] { Out bad(cell, {.outputs = 2, .dtype = whole}, rng); }, "OutputProjectionCell" + is_whole},
+  }, file);
+  CHECK(rng.position() == 0u);
+}
+
 TEST_CASE("initializers refuse numbers, shapes and values that do not fit", "[errors][init]") {
   const Tensor start = {1.0f, 2.0f};
   const auto nothing_made = nn::init::function([](const Shape&, Rng&, TensorOptions) { return Tensor(); });

@@ -44,6 +44,16 @@ struct Cell {
   std::pair<Tensor, State> operator()(const Tensor& x, const State& s) const { return {layer(x) + s.h, s}; }
   nn::Linear layer;
 };
+struct Encoder {  // as PyTorch's modules are called
+  explicit Encoder(std::int64_t n) : layer(n, n) {}
+  Tensor forward(const Tensor& x) const { return layer(x); }
+  nn::Linear layer;
+};
+struct Relay {  // no model, whatever it forwards
+  explicit Relay(std::size_t n) : items(n) {}
+  auto forward(const auto& parcel) const { return parcel.weight(); }
+  std::vector<std::string> items;
+};
 struct Number {  // no model
   explicit Number(int n) : number(n) {}
   int number;
@@ -54,6 +64,7 @@ static_assert(hidden<Block>() && hidden<std::vector<Block>>() && hidden<std::arr
 static_assert(hidden<std::map<std::string, Block>>() && hidden<std::vector<std::optional<Block>>>());
 static_assert(hidden<std::vector<std::unique_ptr<Block>>>() && hidden<std::vector<std::vector<Block>>>());
 static_assert(hidden<Decoder>() && hidden<std::vector<Decoder>>() && hidden<Cell>() && hidden<std::vector<Cell>>());
+static_assert(hidden<Encoder>() && hidden<std::vector<Encoder>>() && !hidden<Relay>());
 static_assert(!hidden<Two>() && !hidden<std::vector<Two>>());
 static_assert(!hidden<nn::Linear>() && !hidden<std::vector<nn::Lstm>>());
 static_assert(!hidden<Number>() && !hidden<std::vector<Number>>() && !hidden<std::vector<double>>());

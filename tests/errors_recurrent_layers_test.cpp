@@ -104,3 +104,16 @@ TEST_CASE("recurrent layers refuse inputs, states and lengths that do not fit", 
   CHECK(default_rng().position() == position);  // what dropout draws from
   CHECK(tape.size() == 0);
 }
+
+TEST_CASE("recurrent layers that fail behind a dropout leave the generator where it was", "[errors][recurrent]") {
+  const auto check = [](auto layer) {
+    Parameter& wh = layer.layers[1].forward.wh;
+    wh = Parameter(ones({wh.size(0) + 1, wh.size(1)}));  // which only the second layer's operation refuses
+    const RngState before = default_rng().state();
+    CHECK_THROWS_AS(layer(ones({5, 7, 3})), ShapeError);
+    CHECK(default_rng().state() == before);
+  };
+  check(nn::Rnn({.inputs = 3, .hidden = 4, .layers = 2, .dropout = 0.5}));
+  check(nn::Gru({.inputs = 3, .hidden = 4, .layers = 2, .dropout = 0.5}));
+  check(nn::Lstm({.inputs = 3, .hidden = 4, .layers = 2, .dropout = 0.5}));
+}

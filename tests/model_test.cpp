@@ -386,6 +386,47 @@ TEST_CASE("a clone shares within itself what the model shares, and nothing with 
   (*copy.link)->next = nullptr;
 }
 
+TEST_CASE("a clone holds one object where the model holds one as const and otherwise", "[nn][model]") {
+  struct Model {
+    std::shared_ptr<nn::Linear> first = std::make_shared<nn::Linear>(1, 1);
+    std::shared_ptr<const nn::Linear> seen = first;
+    std::shared_ptr<const nn::Linear> shown = std::make_shared<nn::Linear>(1, 1);
+    std::shared_ptr<nn::Linear> last = std::const_pointer_cast<nn::Linear>(shown);
+  } model;
+  Model copy = nn::clone(model);
+  CHECK(copy.first.get() == copy.seen.get());
+  CHECK(copy.shown.get() == copy.last.get());
+  CHECK(copy.first != model.first);
+  CHECK(copy.last != model.last);
+  CHECK(copy.first.use_count() == 2);
+  CHECK(copy.last.use_count() == 2);
+  CHECK(snapshot(copy) == snapshot(model));
+}
+
+TEST_CASE("an assignment makes anew what stands in a vector that grows and stops at what does not fit", "[nn][model]") {
+  struct Model {
+    nn::Linear first{1, 1}, second{1, 1};
+    std::vector<nn::Linear> list;
+  } model, other;
+  model.list.emplace_back(1, 1);
+  other = model;
+  other.list.emplace_back(1, 1);
+  const Tensor plain = model.first.weight, listed = model.list[0].weight;
+  model = other;
+  CHECK(model.first.weight.is_same(plain));
+  CHECK_FALSE(model.list[0].weight.is_same(listed));
+  const Tensor again = model.list[0].weight;
+  nn::copy_parameters(other, model);
+  CHECK(model.list[0].weight.is_same(again));
+
+  other.first.weight.fill(5);
+  other.second.weight = Parameter(ones({2, 1}));
+  CHECK_THROWS_AS(nn::copy_parameters(other, model), ShapeError);
+  CHECK_FALSE(array_equal(model.first.weight, other.first.weight));
+  CHECK_THROWS_AS(model = other, ShapeError);
+  CHECK(same(model.first.weight, other.first.weight));
+}
+
 // --- devices and types -----------------------------------------------------------------------------------------
 
 TEST_CASE("a model on its device already is left alone", "[nn][model]") {

@@ -174,6 +174,13 @@ TEST_CASE("set_training reaches every module that cares, however deep", "[nn]") 
   CHECK(deep.body.part<1>().training());
 }
 
+TEST_CASE("set_training reaches layers that normalize in a Sequential too", "[nn]") {
+  nn::Sequential net{nn::Linear{4, 3}, nn::BatchNorm{{.channels = 3}}};
+  nn::set_training(net, false);
+  CHECK_FALSE(net.part<1>().training());
+  CHECK(net(ones({1, 4})).shape() == Shape({1, 3}));
+}
+
 // --- layers ----------------------------------------------------------------------------------------------------
 
 TEST_CASE("a linear layer is x @ weight + bias, and starts with a bias of zero", "[nn]") {

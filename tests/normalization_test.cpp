@@ -583,9 +583,18 @@ TEST_CASE("16-bit layers keep running statistics in float32", "[nn][half]") {
   CHECK(layer(x).dtype() == DType::bfloat16);
 }
 
-TEST_CASE("set_training reaches layers that normalize, in a Sequential too", "[nn]") {
-  nn::Sequential net{nn::Linear{4, 3}, nn::BatchNorm{{.channels = 3}}};
-  nn::set_training(net, false);
-  CHECK_FALSE(net.part<1>().training());
-  CHECK(net(ones({1, 4})).shape() == Shape({1, 3}));
+TEST_CASE("running statistics move once for a batch that recompute runs again", "[nn][gradient]") {
+  const Tensor x = random({4, 3, 5}, 491);
+  const auto check = [&](auto layer) {
+    auto plain = layer;
+    plain(x);
+    GradientTape tape;
+    const Tensor y = recompute([&](const Tensor& t) { return layer(t); }, x);
+    CHECK(tape.gradient(sum(y * y), layer.weight).defined());
+    CHECK(same(layer.running_mean, plain.running_mean));
+    CHECK(same(layer.running_var, plain.running_var));
+    CHECK(layer.num_batches_tracked.template item<std::int64_t>() == 1);
+  };
+  check(nn::BatchNorm{{.channels = 3, .dtype = DType::float64}});
+  check(nn::InstanceNorm{{.channels = 3, .weight = true, .track_running_stats = true, .dtype = DType::float64}});
 }

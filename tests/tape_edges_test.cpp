@@ -252,6 +252,11 @@ TEST_CASE("layers inside Sequential and cells inside unroll are named by the cal
   const Tensor y = net(ones({1, 2}));
   nn::RnnCell cell{1, 2};
   nn::unroll(cell, ones({2, 3, 1}), {.lengths = Tensor{1, 3}});
+  const nn::TransformerLayerOptions small{.embed = 2, .feed_forward = 3};
+  nn::Sequential attentive{nn::MultiheadAttention{{.embed = 2}}, nn::TransformerEncoderLayer{small},
+                           nn::TransformerEncoder{{.layer = small, .layers = 1}}};
+  attentive(ones({1, 3, 2}));
+  CHECK(split_message(message_of<ShapeError>([&] { attentive(ones({3})); })).file == "tape_edges_test.cpp");
   std::ostringstream text;
   text << tape;
   CHECK(text.str().find("layers.hpp") == std::string::npos);

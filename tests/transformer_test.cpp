@@ -161,6 +161,14 @@ TEST_CASE("positional encodings are added to the front of their table", "[nn][at
   nn::set_training(dropping, false);
   CHECK(same(dropping(x), encoding(x)));
 
+  // whatever type it was made in, and whatever a model is cast to
+  for (const DType made : {DType::bfloat16, DType::float32, DType::float64}) {
+    nn::PositionalEncoding any{{.length = 8, .features = 4, .dtype = made}};
+    nn::cast(any, DType::float32);
+    for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64})
+      CHECK(same(any(x.to(dtype)), x.to(dtype) + sinusoidal_positions(3, 4, 10000, {.dtype = dtype})));
+  }
+
   nn::PositionEmbedding learned{{.length = 8, .features = 4, .dtype = DType::float64}};
   CHECK(same(learned(x), x + narrow(learned.weight, 0, 0, 3)));
   CHECK(names_of(learned) == std::vector<std::string>{"weight"});

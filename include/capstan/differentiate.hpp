@@ -91,6 +91,8 @@ inline std::span<const Tensor> span_of(const Tensor& one) { return {&one, 1}; }
 
 Tensors custom_gradient(const Function& forward, const Backward& backward, std::span<const Tensor> inputs, Where where);
 Tensors recompute(const Function& function, std::span<const Tensor> inputs, Where where);
+/// Whether this thread is in a second run of `recompute`: what layers count was counted in the first.
+bool recomputing() noexcept;
 JvpList jvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> tangents, Where where);
 VjpList vjp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> cotangents, Where where);
 Tensors hvp(const Function& function, std::span<const Tensor> inputs, std::span<const Tensor> vectors, Where where);
@@ -141,6 +143,7 @@ Tensor custom_gradient(const Tensor& x, F&& forward, B&& backward, Where where =
 ///           any order. What it used is found in the first run; both runs must use the same
 /// Random    default_rng starts the second run where it started the first, so that dropout drops the same elements, and
 ///           is then put back. Other generators should be made inside the function
+/// Layers    running statistics of batch and instance norm move in the first run alone
 /// Cost      one more run of the function for each replay, and during it what recording it would have kept
 /// Throws    Error  no results, or an undefined one. `GradientTape::gradient` throws ShapeError or DTypeError, naming
 ///           this line, if the second run returns other shapes or types than the first; TapeError, as ever, if an

@@ -104,7 +104,7 @@ struct PReluOptions {
 };
 
 /// `prelu` with slopes that are learned: weight [channels].
-/// Throws  ShapeError unless channels >= 1, or if x does not fit
+/// Throws  ShapeError unless channels >= 1, or if x does not fit     DTypeError  a type that is not floating
 class PRelu {
  public:
   explicit PRelu(const PReluOptions& options = {}, Rng& rng = default_rng(), Where where = Where::current());

@@ -1,5 +1,7 @@
 #pragma once
 // Multi-head attention, and layers that tell it of positions.
+#include <concepts>
+
 #include <capstan/nn/layers.hpp>
 #include <capstan/ops/attention.hpp>
 
@@ -42,6 +44,7 @@ enum class HeadWeights : std::uint8_t {
 ///           result [batch, queries, embed]. Sequences with time first are brought here by transpose(x, 0, 1), a view
 /// Gradient  for inputs, parameters and a floating mask, to any order. Without dropout nothing of the size
 ///           queries x keys is kept
+/// Random    from the calling thread's default generator, which an exception leaves where it was
 /// Throws    ShapeError, DTypeError; Error for `keep`
 /// Source    Vaswani et al., "Attention is all you need", 2017
 ///
@@ -57,6 +60,10 @@ class MultiheadAttention {
                     Where where = Where::current()) const;
   /// Self-attention: queries, keys and values are the same.
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
+  template <std::same_as<Where> Place>
+  Tensor operator()(const Tensor& x, Place where) const {  ///< as a Sequential calls its parts
+    return (*this)(x, AttentionMasks(), where);
+  }
   /// With the weights before dropout. `add_bias_kv` and `add_zero_attention` add to the keys, in this order.
   AttentionResult with_weights(const Tensor& query, const Tensor& key, const Tensor& value,
                                const AttentionMasks& masks = {}, HeadWeights weights = HeadWeights::averaged,
@@ -88,14 +95,15 @@ class MultiheadAttention {
 };
 
 struct PositionalEncodingOptions {
-  std::int64_t length = 0;    ///< of the longest sequence, >= 1
-  std::int64_t features = 0;  ///< >= 1
-  double base = 10000;        ///< > 0
-  double keep = 1;            ///< probability that an element of the sum stays in training (dropout), in (0, 1]
-  DType dtype = DType::float32;
+  std::int64_t length = 0;       ///< of the longest sequence, >= 1
+  std::int64_t features = 0;     ///< >= 1
+  double base = 10000;           ///< > 0
+  double keep = 1;               ///< probability that an element of the sum stays in training (dropout), in (0, 1]
+  DType dtype = DType::float32;  ///< of most inputs: others will do, and have their rows converted at each call
 };
 
-/// x + sinusoidal_positions, then dropout in training.
+/// x + sinusoidal_positions of x's type, then dropout in training. The positions stay on the device where the layer was
+/// made, and are copied at each call to that of an x elsewhere.
 /// Shapes  x [..., length, features]; result the same     Throws  ShapeError, DTypeError, Error
 class PositionalEncoding {
  public:
@@ -106,7 +114,7 @@ class PositionalEncoding {
   CAPSTAN_FIELDS();
 
  private:
-  Tensor table_;  // [length, features]
+  Tensor exact_, table_;  // [length, features]: in float64, and in the type of most inputs
   double keep_;
   bool training_ = true;
 };
@@ -119,7 +127,7 @@ struct PositionEmbeddingOptions {
 };
 
 /// x + weight, a learned row for each position.
-/// Shapes  x [..., length, features], weight [longest, features]; result as x     Throws  ShapeError
+/// Shapes  x [..., length, features], weight [longest, features]; result as x     Throws  ShapeError, DTypeError
 class PositionEmbedding {
  public:
   explicit PositionEmbedding(const PositionEmbeddingOptions& options, Rng& rng = default_rng(),

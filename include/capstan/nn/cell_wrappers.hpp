@@ -316,7 +316,7 @@ Tensor project(const Linear& projection, const CellActivation& activation, const
 ///   cs::nn::InputProjectionCell<MyCell> cell(MyCell(), {.inputs = 40, .outputs = 128});
 ///
 /// Throws  Error       a size that is left out, and that the cell does not tell
-///         ShapeError  sizes below 1, or that differ from the cell's
+///         ShapeError  sizes below 1, or that differ from the cell's     DTypeError  a type that is not floating
 template <class Cell>
 class InputProjectionCell {
  public:
@@ -355,7 +355,7 @@ class InputProjectionCell {
 ///   cs::nn::OutputProjectionCell<MyCell> cell(MyCell(), {.inputs = 128, .outputs = 40});
 ///
 /// Throws  Error       a size that is left out, and that the cell does not tell
-///         ShapeError  sizes below 1, or that differ from the cell's
+///         ShapeError  sizes below 1, or that differ from the cell's     DTypeError  a type that is not floating
 template <class Cell>
 class OutputProjectionCell {
  public:

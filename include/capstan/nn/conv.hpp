@@ -25,6 +25,7 @@ struct ConvLayerOptions {
 /// Shapes  x [batch, in, places...] or [in, places...]; weight [out, in/groups, kernel...]; bias [out]
 /// Start   glorot_uniform with in/groups * kernel and out/groups * kernel as its fans; biases 0
 /// Throws  ShapeError  channels or kernel sizes below 1, groups that do not divide; or if x does not fit
+///         DTypeError  a type that is not floating
 template <int kAxes>
 class Conv {
  public:
@@ -90,7 +91,7 @@ struct DepthwiseConv2dOptions {
   DType dtype = DType::float32;
 };
 
-/// `depthwise_conv2d` with its kernel [in*multiplier, 1, rows, columns] and bias [in*multiplier].
+/// `depthwise_conv2d` with its kernel [in*multiplier, 1, rows, columns] and bias [in*multiplier]. Throws as `Conv`.
 class DepthwiseConv2d {
  public:
   explicit DepthwiseConv2d(const DepthwiseConv2dOptions& options, Rng& rng = default_rng(),
@@ -118,6 +119,7 @@ struct SeparableConv2dOptions {
 };
 
 /// `separable_conv2d` with its kernels [in*multiplier, 1, rows, columns] and [out, in*multiplier, 1, 1] and bias [out].
+/// Throws as `Conv`.
 class SeparableConv2d {
  public:
   explicit SeparableConv2d(const SeparableConv2dOptions& options, Rng& rng = default_rng(),

@@ -24,7 +24,7 @@ struct EmbeddingOptions {
 ///
 /// Shapes  indices [i...], weight [count, size]; result [i..., size]
 /// Throws  ShapeError unless count and size are >= 1     IndexError  a padding index or an index out of range
-///         Error  max_norm or norm not above 0
+///         Error  max_norm or norm not above 0            DTypeError  a type that is not floating
 class Embedding {
  public:
   explicit Embedding(const EmbeddingOptions& options, Rng& rng = default_rng(), Where where = Where::current());

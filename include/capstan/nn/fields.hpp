@@ -258,11 +258,21 @@ concept HasState = requires {
 template <class T>
 concept IsCell = HasState<T> && std::is_invocable_v<T&, const Tensor&, const typename T::State&>;
 
-/// Whether it is called as layers, cells and decoders are: with one to four tensors, or a tensor and its state.
+/// Of templates nothing is known before they are called.
+template <class T>
+concept HasForward = requires {
+  &T::forward;
+}
+&&requires(T& t, const Tensor& x) {
+  { t.forward(x) } -> std::convertible_to<Tensor>;
+};
+
+/// Whether it is called as layers, cells and decoders are: with one to four tensors, or a tensor and its state; or as
+/// PyTorch's modules are.
 template <class T>
 inline constexpr bool kIsCalledAsModel = [] {
   using X = const Tensor&;
-  if constexpr (std::is_invocable_v<T&, X>) return true;
+  if constexpr (std::is_invocable_v<T&, X> || HasForward<T>) return true;
   else if constexpr (IsFunction<T>) return false;
   else if constexpr (IsCell<T>) return true;
   else return std::is_invocable_v<T&, X, X> || std::is_invocable_v<T&, X, X, X> || std::is_invocable_v<T&, X, X, X, X>;

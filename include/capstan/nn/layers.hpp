@@ -24,6 +24,7 @@ struct LinearOptions {
 /// Shapes  x [..., inputs], weight [inputs, outputs], bias [outputs]; y [..., outputs]
 /// Start   glorot_uniform; the bias 0
 /// Throws  ShapeError unless inputs and outputs are >= 1, or if x does not fit
+///         DTypeError  a type that is not floating
 class Linear {
  public:
   Linear(std::int64_t inputs, std::int64_t outputs, const LinearOptions& options = {}, Rng& rng = default_rng(),
@@ -47,6 +48,7 @@ struct BilinearOptions {
 ///
 /// Shapes  x1 [..., in1], x2 [..., in2], weight [out, in1, in2], bias [out]; y [..., out]
 /// Throws  ShapeError unless all sizes are >= 1, or if the inputs do not fit
+///         DTypeError  a type that is not floating
 class Bilinear {
  public:
   explicit Bilinear(const BilinearOptions& options, Rng& rng = default_rng(), Where where = Where::current());
@@ -107,7 +109,7 @@ class Sequential {
   const std::tuple<Parts...>& capstan_parts() const noexcept { return parts_; }
 
  private:
-  /// Modules that take a place are told the caller's, so that their entries and errors name it.
+  /// Modules that take a place as part(x, where) are told the caller's, so that their entries and errors name it.
   template <class Part>
   static Tensor call(Part& part, const Tensor& x, Where where) {
     if constexpr (std::is_invocable_v<Part&, const Tensor&, Where>) return part(x, where);

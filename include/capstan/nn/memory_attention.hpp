@@ -24,8 +24,10 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include <capstan/nn/cell_wrappers.hpp>
+#include <capstan/nn/dropout_cell.hpp>
 #include <capstan/nn/init.hpp>
 #include <capstan/nn/states.hpp>
 #include <capstan/ops/attention.hpp>
@@ -142,7 +144,7 @@ struct AttentionCellOptions {
   bool input_feeding = true;     ///< the cell's input is x and, behind it, the last attention; otherwise x alone
   bool feed_context = false;     ///< what is fed is the context, before that layer
   bool output_attention = true;  ///< a step's output is its attention; otherwise that of the cell
-  bool query_state = false;      ///< the query is the cell's new state, its tensors side by side; otherwise its output
+  bool query_state = false;      ///< the query is the cell's new state, as below; otherwise its output
   std::int64_t output_size = 0;  ///< features of the cell's output with query_state, for the layer; 0 if the cell tells
   Initializer weight_init = init::glorot_uniform();
   Initializer bias_init = init::zeros();
@@ -183,8 +185,8 @@ void check_attention_step(const Tensor& x, bool feeds, const Tensor& attention, 
                           const AttentionMemory& memory, Where where);
 /// Zeros [rows, columns] like the memory.
 Tensor zeros_beside(const AttentionMemory& memory, std::int64_t rows, std::int64_t columns, Where where);
-/// The defined ones side by side, [rows, features of all].
-Tensor joined_state(std::span<const Tensor* const> tensors, Where where);
+/// Side by side, [rows, features of all].
+Tensor joined_state(std::span<const Tensor> tensors, Where where);
 /// [rows, heads, places] -> [rows, places].
 Tensor mean_of_heads(const Tensor& weights, Where where);
 
@@ -195,6 +197,9 @@ Tensor mean_of_heads(const Tensor& weights, Where where);
 ///   output, cell' = cell([x, attention], cell)
 ///   context       = the attention's, for the query `output`
 ///   attention'    = activation([output, context] @ layer.weight + layer.bias), or the context
+///
+/// With `query_state` the query is the floating tensors of the cell's new state side by side, without the masks of a
+/// DropoutCell.
 ///
 /// An attention of one's own is any type with
 ///     AttentionResult operator()(const Tensor& query, const AttentionMemory& memory, Where where);   // [R, N, T]
@@ -241,11 +246,10 @@ class AttentionCell {
 
   std::pair<Tensor, State> operator()(const Tensor& x, const State& before, Where where = Where::current()) {
     detail::check_attention_step(x, feeds_, before.attention, layer.fed_features(), memory_, where);
+    const detail::Rewind rewind(default_rng());
     auto [output, after] =
         detail::step(cell, feeds_ ? concat({x, before.attention}, -1, where) : x, before.cell, where);
-    const Tensor query =
-        queries_by_state_ ? detail::joined_state(detail::state_tensors(std::as_const(after)), where) : output;
-    const AttentionResult read = attention(query, memory_, where);
+    const AttentionResult read = attention(queries_by_state_ ? query_of(after, where) : output, memory_, where);
     const Tensor attended = layer(output, read.output, where);
     return {gives_attention_ ? attended : output, State{std::move(after), feeds_context_ ? read.output : attended,
                                                         detail::mean_of_heads(read.weights, where)}};
@@ -280,6 +284,12 @@ class AttentionCell {
   CAPSTAN_FIELDS(cell, attention, layer);
 
  private:
+  static Tensor query_of(typename Cell::State& state, Where where) {
+    std::vector<Tensor> parts;
+    auto list = [&](const Tensor& part) { parts.push_back(part); };
+    detail::for_each_droppable(state, {}, /*memory=*/true, list);
+    return detail::joined_state(parts, where);
+  }
   State beside(typename Cell::State start, std::int64_t rows, Where where) const {
     return {std::move(start), detail::zeros_beside(memory_, rows, layer.fed_features(), where),
             detail::zeros_beside(memory_, rows, memory_.values.size(1), where)};

@@ -19,7 +19,9 @@
 // Copying   `Net copy = net;` copies the elements of parameters and buffers. What is held by shared or plain pointers
 //     stays shared: `clone` copies what shared pointers hold as well.
 // Moving    `Net other = std::move(net);` takes the tensors along, so that optimizers stay connected.
-// Assigning `a = b` for models copies into a's parameters in place, so that optimizers stay connected, too.
+// Assigning `a = b` for models copies into a's parameters in place, so that optimizers stay connected, too; but what
+//     stands in maps, and in vectors that grow, may be made anew, and no optimizer knows that. If a parameter does not
+//     fit, those before it have been assigned. `copy_parameters` always writes in place, and checks all of them before.
 // Cost      linear in the number of fields, parameters and modules
 // Defined in nn/outline.cpp.
 #include <cstdint>
@@ -105,9 +107,10 @@ void copy_parameters(From& from, To& to, Where where = Where::current()) {
   detail::load("copy_parameters", detail::outline_of(to), detail::outline_of(from).named(true, true), {}, where);
 }
 
-/// A copy that shares nothing with the model: like `Net copy = net;`, and what shared pointers hold is copied as well,
-/// each object once, so that the copy shares within itself what the model shares. Plain pointers and references still
-/// name the model's objects. Models with unique pointers cannot be copied.
+/// A copy of all parameters, buffers and modules that the model owns: like `Net copy = net;`, and what shared pointers
+/// hold is copied as well, each object once, though some may hold it as const: so the copy shares within itself what
+/// the model shares. Plain pointers and references still name the model's objects, and plain tensors are handles to its
+/// elements. Models with unique pointers cannot be copied.
 template <class Model>
 std::remove_const_t<Model> clone(Model& model) {
   std::remove_const_t<Model> copy = model;

@@ -101,7 +101,8 @@ struct BatchNormOptions {
 ///   running = (1 - momentum) * running + momentum * batch
 ///
 /// where the batch's variance is that of a sample, count / (count - 1) of the population's, as in PyTorch (TensorFlow
-/// leaves it as it is). They start at 0 and 1. A batch without elements leaves them alone. Tapes do not see the change.
+/// leaves it as it is). They start at 0 and 1. A batch without elements leaves them alone, and so does the second run
+/// of `recompute`. Tapes do not see the change.
 /// `Spatial` is the number of spatial axes, 0 for any; with one axis inputs [batch, channels] will do too.
 template <int Spatial>
 class BatchNormLayer {

@@ -124,8 +124,9 @@ void explore(T& object, Explorer& explorer) {
     for_each_field(object, [&](std::string_view field, auto& value) {
       using Value = std::remove_cvref_t<decltype(value)>;
       static_assert(!kHidesModel<Value>,
-                    "capstan: the parameters of this field would not be found: it can be called with tensors and is "
-                    "no plain struct (list its fields with CAPSTAN_FIELDS, or those of the struct around it without "
+                    "capstan: the parameters of this field would not be found: it or its `forward` can be called with "
+                    "tensors and it is no plain struct (list its fields with CAPSTAN_FIELDS, or those of the struct "
+                    "around it without "
                     "this one), or it is a map without an order (take std::map)");
       if constexpr (kTakesPart<Value>) {
         const std::size_t length = explorer.push(field);
@@ -157,6 +158,16 @@ class Copies {
   struct CopyTable* table_;  // owned; hidden in nn/outline.cpp
 };
 
+/// Of a shared pointer the one that holds the same object as const, and the other way round.
+template <class T>
+struct OtherHolder {
+  using type = T;
+};
+template <template <class> class Holder, class X>
+struct OtherHolder<Holder<X>> {
+  using type = Holder<std::conditional_t<std::is_const_v<X>, std::remove_const_t<X>, const X>>;
+};
+
 /// Gives a copied model its own copies of what its shared pointers point to, each once.
 template <class T>
 void separate(T& object, Copies& copies) {
@@ -168,10 +179,20 @@ void separate(T& object, Copies& copies) {
       using Shared = Pointee<T>;
       static_assert(!std::is_polymorphic_v<Shared> || std::is_final_v<Shared>,
                     "capstan: clone cannot know what a pointer to a base class points to");
-      void*& copied = copies.of(__builtin_addressof(*object), kPartType<T>);
+      const void* const original = __builtin_addressof(*object);
+      void*& copied = copies.of(original, kPartType<T>);
       if (copied != nullptr) {
         object = *static_cast<T*>(copied);
         return;
+      }
+      using Other = typename OtherHolder<T>::type;
+      if constexpr (requires(Other & other, Shared * own) { T(other, own); }) {
+        if (void* const other = copies.of(original, kPartType<Other>); other != nullptr) {
+          Other& holder = *static_cast<Other*>(other);
+          object = T(holder, const_cast<Shared*>(__builtin_addressof(*holder)));  // which was not made as const
+          copied = __builtin_addressof(object);
+          return;
+        }
       }
       auto* own = new Shared(*object);
       object.reset(own);

@@ -12,8 +12,8 @@
 //          stop_gradient(state)
 // Lengths  rows with fewer steps: outputs past a row's end are 0, its state stops at its last valid step, a backward
 //          direction begins there, and what x has behind it, even NaN, reaches no value and no gradient
-// Dropout  in training, on what a layer hands to the next, from the calling thread's default generator. Not behind the
-//          last layer, and not on states: as in PyTorch
+// Dropout  in training, on what a layer hands to the next, from the calling thread's default generator, which an
+//          exception leaves where it was. Not behind the last layer, and not on states: as in PyTorch
 // Types    one floating type for inputs, states and weights
 // Start    the initializers are told the fans of the whole matrix, [inputs, 4 * hidden] for instance, as in TensorFlow.
 //          PyTorch's start is init::uniform(-r, r) for all of them, with r = 1 / sqrt(hidden)

@@ -77,6 +77,8 @@ std::vector<Tensor> select(Model& model, std::initializer_list<std::string_view>
 
 /// The trainable parameters of a model in two groups: `decay` has those with two axes or more whose full names match
 /// none of the patterns, `plain` the others, which are biases and the scales of norms, and whatever `without` names.
+/// Axes are all that counts: name there the biases and scales that have several, as those of a LayerNorm over several
+/// sizes, and the `b` of a BahdanauAttention: `decay_groups(net, {"*norm.*", "attention.b"})`.
 template <class Model>
 DecayGroups decay_groups(Model& model, std::initializer_list<std::string_view> without = {}) {
   return detail::decay_groups(named_parameters(model), parameters(model), without);

@@ -4,9 +4,10 @@
 // Sequences are [batch, length, embed]. Vaswani et al., "Attention is all you need", 2017; norms first as in Xiong et
 // al., "On layer normalization in the transformer architecture", 2020. Gradients to any order for inputs, parameters
 // and floating masks. In training dropout draws from the calling thread's default generator: on the weights of
-// attention, behind the activation, and on what each part adds to the residual. Constructors throw ShapeError and Error
-// for sizes and probabilities that are out of range, calls what MultiheadAttention throws. Defined in
-// nn/transformer.cpp.
+// attention, behind the activation, and on what each part adds to the residual; an exception leaves it where it was.
+// Constructors throw ShapeError and Error for sizes and probabilities that are out of range and DTypeError for a type
+// that is not floating, calls what MultiheadAttention throws. Defined in nn/transformer.cpp.
+#include <concepts>
 #include <vector>
 
 #include <capstan/nn/attention.hpp>
@@ -40,6 +41,10 @@ class TransformerEncoderLayer {
   explicit TransformerEncoderLayer(const TransformerLayerOptions& options, Rng& rng = default_rng(),
                                    Where where = Where::current());
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
+  template <std::same_as<Where> Place>
+  Tensor operator()(const Tensor& x, Place where) const {  ///< as a Sequential calls its parts
+    return (*this)(x, AttentionMasks(), where);
+  }
   /// Throws what a call with these shapes and masks would throw, and does nothing else.
   void check(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
   void set_training(bool training) noexcept;
@@ -100,6 +105,10 @@ class TransformerEncoder {
   explicit TransformerEncoder(const TransformerStackOptions& options, Rng& rng = default_rng(),
                               Where where = Where::current());
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {}, Where where = Where::current()) const;
+  template <std::same_as<Where> Place>
+  Tensor operator()(const Tensor& x, Place where) const {  ///< as a Sequential calls its parts
+    return (*this)(x, AttentionMasks(), where);
+  }
   void set_training(bool training) noexcept;
   bool training() const noexcept;
 

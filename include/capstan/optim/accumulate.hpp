@@ -39,7 +39,8 @@ class GradientAccumulator {
   /// Whether `batches` or more have been added since the last `take`.
   bool ready() const noexcept { return added_ >= options_.batches; }
   std::int64_t added() const noexcept { return added_; }
-  /// The mean or the sum of what was added, and begins again. Throws Error if nothing was added.
+  /// The mean or the sum of what was added, and begins again. Throws Error if nothing was added. If there is no memory
+  /// for gradients of 16 bits or for row slices, all sums are still there.
   std::vector<Tensor> take(Where where = Where::current());
   /// Forgets what was added.
   void reset() noexcept;
