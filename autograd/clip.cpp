@@ -283,7 +283,7 @@ std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, dou
   const autograd::Rollback rollback;
   for (Tensor& x : gradients) {
     if (!x.defined()) continue;
-    const bool by_rows = !autograd::attended() && low <= 0 && 0 <= high;  // zeros stay zeros
+    const bool by_rows = !autograd::is_followed(x) && low <= 0 && 0 <= high;  // zeros stay zeros
     if (const auto slices = by_rows ? find_row_slices(x, where) : std::nullopt) {
       RowSlices once = coalesce(*slices, where);
       once.values = clip(once.values, low, high, where);

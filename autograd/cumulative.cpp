@@ -93,15 +93,18 @@ void cumprod_replay(Replay& r) {
 void logcumsumexp_replay(Replay& r) {
   const auto walk = r.attributes<Walk>();
   const Where where = r.where();
-  const Tensor &x = r.saved(0), &y = r.saved(1);
-  if (x.numel() == 0) return r.give(0, r.grad());
+  if (r.saved(0).numel() == 0) return r.give(0, r.grad());
+  const DType dtype = r.saved(0).dtype(), wide = autograd::computing_type(dtype);
+  const Tensor x = r.saved(0).to(wide, where);
+  // of 16 bits the saved sums are too coarse for differences
+  const Tensor y = wide == dtype ? r.saved(1) : logcumsumexp(x, walk.axis, {.reverse = walk.reverse}, where);
   const bool back = !walk.reverse;
   // where everything so far is -inf the gradient is 0, and no difference of infinities may say otherwise
   const Tensor finite = capstan::where(equal(y, -__builtin_inf(), where), 0, y, where);
   const std::int64_t end = back ? y.shape()[walk.axis] - 1 : 0;
   const Tensor next = shifted(finite, narrow(finite, walk.axis, end, 1, where), walk.axis, back, where);
-  const Tensor sums = recurrence(r.grad(), exp(sub(y, next, where), where), walk.axis, back, where);
-  r.give(0, mul(exp(sub(x, finite, where), where), sums, where));
+  const Tensor sums = recurrence(r.grad().to(wide, where), exp(sub(y, next, where), where), walk.axis, back, where);
+  r.give(0, mul(exp(sub(x, finite, where), where), sums, where).to(dtype, where));
 }
 
 }  // namespace

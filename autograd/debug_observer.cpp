@@ -1,7 +1,6 @@
 // Operations as the program itself sees them.
 #include <capstan/debug.hpp>
 
-#include <thread>
 #include <utility>
 
 #include "lib/base/text.hpp"
@@ -13,7 +12,7 @@ struct ObserverState final : core::Watcher {
   explicit ObserverState(Callback<void(const Operation&)> callback) : function(std::move(callback)) {}
 
   void see(const core::Event& event) override {
-    if (std::this_thread::get_id() != thread) return;
+    if (event.thread != thread) return;
     const core::Operation& seen = event.operation;
     function({.name = seen.op,
               .where = seen.where,
@@ -24,7 +23,7 @@ struct ObserverState final : core::Watcher {
               .reads = event.reads});
   }
 
-  const std::thread::id thread = std::this_thread::get_id();
+  const int thread = core::thread_number();
   Callback<void(const Operation&)> function;
 };
 

@@ -1,16 +1,19 @@
 #include "autograd/debug_values.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <limits>
-#include <optional>
-#include <utility>
+#include <string>
 
 #include <capstan/sparse.hpp>
 #include <capstan/tape.hpp>
 
 #include "autograd/ops.hpp"
+#include "lib/base/text.hpp"
 #include "lib/core/device_runtime.hpp"
+#include "lib/core/recording.hpp"
 
 namespace capstan::autograd {
 namespace {
@@ -32,14 +35,8 @@ bool host_looks(const TensorImpl& x) noexcept {
 }
 
 Tensor on_host(const Tensor& x, Where where) {
-  if (std::optional<RowSlices> slices = find_row_slices(x, where)) {
-    const Tensor whole = core::make_sliced(*std::move(slices), x.impl()->shape, where);
-    core::fill_in(*whole.impl(), where);
-    return on_host(whole, where);
-  }
-  if (x.impl()->device().kind == DeviceKind::cpu) return x;
   const NoGrad off;
-  return x.to(cpu(), where);
+  return core::whole(x, where).to(cpu(), where);
 }
 
 Tensor distinct_elements(const Tensor& x, Where where) {
@@ -108,3 +105,22 @@ std::int64_t bytes_of(const TensorImpl& x) noexcept {
 }
 
 }  // namespace capstan::autograd
+
+namespace capstan {
+
+std::string Tensor::describe(Where where) const {
+  if (!defined()) return "undefined tensor";
+  core::host_access("describe", *impl_, where);
+  const auto number = [](double x) {
+    char text[32];
+    return std::string(text, std::to_chars(std::begin(text), std::end(text), x, std::chars_format::general, 3).ptr);
+  };
+  const autograd::Figures f = autograd::figures_of(*this, where);
+  std::string text = base::join(impl_->shape, " ", impl_->dtype, " ", impl_->device());
+  if (f.finite > 0)
+    text += base::join("  min ", number(f.low), "  max ", number(f.high), "  mean ", number(f.mean), "  std ",
+                       number(f.deviation));
+  return text + base::join("  nan ", f.nan, "  inf ", f.infinite);
+}
+
+}  // namespace capstan

@@ -103,7 +103,10 @@ Tensor polygamma(int n, const Tensor& x, Where where) {
   core::defined("polygamma", x, where);
   if (n < 0 || n > kLargest)
     base::fail<Error>(where, "polygamma: the order is ", n, "; it must be in [0, ", kLargest, "].");
-  return parametric<kernels::Polygamma>(x, {static_cast<double>(n), 0}, where);
+  return autograd::polygamma_of(n, x, where);
+}
+Tensor autograd::polygamma_of(double order, const Tensor& x, Where where) {
+  return parametric<kernels::Polygamma>(x, {order, 0}, where);
 }
 
 Tensor logit(const Tensor& x, Where where) { return unary<kernels::Logit>(x, where); }
@@ -113,7 +116,8 @@ Tensor logit(const Tensor& x, double epsilon, Where where) {
   if (!(epsilon >= 0 && epsilon <= 0.5))
     base::fail<Error>(where, "logit: epsilon is ", epsilon, "; it must be in [0, 0.5].");
   const autograd::Rollback rollback;
-  return logit(clip(x, epsilon, 1 - epsilon, where), where);
+  const DType wide = autograd::computing_type(x.dtype());  // 16 bits may round 1 - epsilon to 1
+  return logit(clip(x.to(wide, where), epsilon, 1 - epsilon, where), where).to(x.dtype(), where);
 }
 
 Tensor ceil(const Tensor& x, Where where) { return unary<kernels::Ceil>(x, where); }
@@ -242,6 +246,11 @@ Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where) {
 }
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where) {
   return capstan::where(condition, like("where", b, a, where), b, where);
+}
+Tensor where(const Tensor& condition, Scalar a, Scalar b, DType dtype, Where where) {
+  const Device device = core::described("where", condition, where).device();
+  const auto number = [&](Scalar value) { return core::number_tensor("where", value, dtype, device, where); };
+  return capstan::where(condition, number(a), number(b), where);
 }
 
 Tensor cast(const Tensor& x, DType dtype, Where where) {

@@ -33,13 +33,13 @@ Tensor Tensor::contiguous(Where where) const {
 }
 
 Tensor Tensor::to(DType dtype, Where where) const {
-  return core::defined("to", *this, where).dtype == dtype ? *this : cast(*this, dtype, where);
+  return core::described("to", *this, where).dtype == dtype ? *this : cast(*this, dtype, where);
 }
 
 Tensor Tensor::to(Device device, Where where) const {
-  const TensorImpl& impl = core::defined("Tensor::to", *this, where);
   core::require_device("Tensor::to", device, where);
-  if (impl.device() == device) return *this;
+  if (core::described("Tensor::to", *this, where).device() == device) return *this;
+  const TensorImpl& impl = core::defined("Tensor::to", *this, where);
   core::host_access("Tensor::to", impl, where);
   core::note_start();
   const Tensor from = autograd::dense(*this, where);
@@ -206,7 +206,7 @@ T* Tensor::mutable_data(Where where) {
 #define CAPSTAN_FOR_TYPE(T)                             \
   template std::span<T> Tensor::mutable_span<T>(Where); \
   template T* Tensor::mutable_data<T>(Where);
-CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
+CAPSTAN_EVERY_ELEMENT(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 void Tensor::index_put(std::span<const Index> indices, const Tensor& value, IndexPutOptions options, Where where) {

@@ -128,28 +128,55 @@ Tensor narrow(const Tensor& x, int axis, std::int64_t begin, std::int64_t size, 
   return x.index(std::span<const Index>(indices, static_cast<std::size_t>(impl.rank())), where);
 }
 
-std::vector<Tensor> unstack(const Tensor& x, int axis, Where where) {
-  const TensorImpl& impl = core::defined("unstack", x, where);
-  const int along = core::normalize_axis("unstack", axis, impl.rank(), where);
+namespace {
+
+/// The axis that is cut, counted from the first.
+int cut_axis(const char* op, const Tensor& x, int axis, Where where) {
+  return core::normalize_axis(op, axis, core::defined(op, x, where).rank(), where);
+}
+
+void check_divides(const Tensor& x, std::int64_t count, int axis, int along, Where where) {
+  if (count < 1 || x.impl()->shape[along] % count != 0)
+    base::fail<ShapeError>(where, "split: axis ", axis, " of shape ", x.impl()->shape, " does not divide into ", count,
+                           " equal parts; use split_sizes for unequal ones.");
+}
+
+}  // namespace
+
+void detail::unstack(std::span<Tensor> parts, const Tensor& x, int axis, Where where) {
+  const int along = cut_axis("unstack", x, axis, where);
+  const Shape& shape = x.impl()->shape;
+  if (shape[along] != static_cast<std::int64_t>(parts.size()))
+    base::fail<ShapeError>(where, "unstack: axis ", axis, " of shape ", shape, " has ", shape[along],
+                           shape[along] == 1 ? " slice; " : " slices; ", parts.size(), " were asked for.");
+  const autograd::Rollback rollback;
   Index indices[kMaxRank] = {all, all, all, all, all, all, all, all};
-  std::vector<Tensor> parts;
-  parts.reserve(static_cast<std::size_t>(impl.shape[along]));
-  for (std::int64_t i = 0; i < impl.shape[along]; ++i) {
-    indices[along] = i;
-    parts.push_back(x.index(std::span<const Index>(indices, static_cast<std::size_t>(impl.rank())), where));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    indices[along] = static_cast<std::int64_t>(i);
+    parts[i] = x.index(std::span<const Index>(indices, static_cast<std::size_t>(shape.rank())), where);
   }
+}
+
+void detail::split(std::span<Tensor> parts, const Tensor& x, int axis, Where where) {
+  const int along = cut_axis("split", x, axis, where);
+  const auto count = static_cast<std::int64_t>(parts.size());
+  check_divides(x, count, axis, along, where);
+  const autograd::Rollback rollback;
+  const std::int64_t size = x.impl()->shape[along] / count;
+  for (std::int64_t i = 0; i < count; ++i) parts[static_cast<std::size_t>(i)] = narrow(x, along, i * size, size, where);
+}
+
+std::vector<Tensor> unstack(const Tensor& x, int axis, Where where) {
+  const int along = cut_axis("unstack", x, axis, where);
+  std::vector<Tensor> parts(static_cast<std::size_t>(x.impl()->shape[along]));
+  detail::unstack(parts, x, axis, where);
   return parts;
 }
 
 std::vector<Tensor> split(const Tensor& x, std::int64_t count, int axis, Where where) {
-  const TensorImpl& impl = core::defined("split", x, where);
-  const int along = core::normalize_axis("split", axis, impl.rank(), where);
-  if (count < 1 || impl.shape[along] % count != 0)
-    base::fail<ShapeError>(where, "split: axis ", axis, " of shape ", impl.shape, " does not divide into ", count,
-                           " equal parts; use split_sizes for unequal ones.");
-  const std::int64_t size = impl.shape[along] / count;
-  std::vector<Tensor> parts;
-  for (std::int64_t i = 0; i < count; ++i) parts.push_back(narrow(x, along, i * size, size, where));
+  check_divides(x, count, axis, cut_axis("split", x, axis, where), where);
+  std::vector<Tensor> parts(static_cast<std::size_t>(count));
+  detail::split(parts, x, axis, where);
   return parts;
 }
 

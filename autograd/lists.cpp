@@ -109,10 +109,9 @@ Tensor joined_slices(const RowSlices& a, const RowSlices& b, const Shape& shape,
 /// Everything that can fail.
 Sum prepare(const Tensor& total, const Tensor& value, Where where) {
   if (!value.defined()) return {total, {}, {}};
-  if (attended()) {
-    const bool sliced = has_row_slices(value) && !total.defined();
-    return {total.defined() ? add(total, value, where) : sliced ? own(value, false, where) : value.copy(where), {}, {}};
-  }
+  const bool slices = has_row_slices(value) && (!total.defined() || has_row_slices(total));
+  if (is_followed(value) || (total.defined() && is_followed(total)) || (attended() && !slices))
+    return {total.defined() ? add(total, value, where) : value.copy(where), {}, {}};
   const auto sole = [](const Tensor& x) { return !has_row_slices(x) && may_reuse(*x.impl()); };
   if (!total.defined()) return {own(value, sole(value), where), {}, {}};
   std::optional<RowSlices> of_total = find_row_slices(total, where), of_value = find_row_slices(value, where);

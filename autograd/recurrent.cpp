@@ -150,6 +150,7 @@ BothOutputs run_both(const char* op, RecurrentKind kind, const RecurrentOperands
     return !autograd::raises(one.x, one.h, one.c, one.wx, one.wh, one.b, one.bn, one.projection);
   };
   if (core::observed() || !fuses(o) || !fuses(p) || is_half(o.x.dtype())) {  // watchers see two operations
+    const autograd::Rollback rollback(autograd::Inside::user_code);          // each of the two decides about autocast
     SequenceOptions reverse = options;
     reverse.reverse = true;
     RecurrentOutputs a = run(op, {.kind = kind}, o, &options, where), b = run(op, {.kind = kind}, p, &reverse, where);

@@ -265,17 +265,19 @@ struct Rows {
 
 void softmax_replay(Replay& r, bool log) {
   const Where where = r.where();
-  const Tensor &y = r.saved(0), &grad = r.grad();
+  const DType dtype = r.saved(0).dtype(), wide = autograd::computing_type(dtype);
   if (!listening()) {
-    const Tensor g = autograd::dense(grad, where);
+    const Tensor g = autograd::dense(r.grad(), where);
+    const Tensor& y = r.saved(0);
     Tensor out = autograd::result_like(*y.impl(), where);
     backend_of(*y.impl(), where).softmax_backward(log, *g.impl(), *y.impl(), *out.impl());
-    r.give(0, std::move(out));
-  } else if (log) {
-    r.give(0, sub(grad, mul(exp(y, where), sum(grad, -1, {.keepdims = true}, where), where), where));
-  } else {
-    r.give(0, mul(y, sub(grad, sum(mul(grad, y, where), -1, {.keepdims = true}, where), where), where));
+    return r.give(0, std::move(out));
   }
+  const Tensor y = r.saved(0).to(wide, where), grad = r.grad().to(wide, where);
+  const Tensor total = sum(log ? grad : mul(grad, y, where), -1, {.keepdims = true}, where);
+  const Tensor given =
+      log ? sub(grad, mul(exp(y, where), total, where), where) : mul(y, sub(grad, total, where), where);
+  r.give(0, given.to(dtype, where));
 }
 
 Tensor softmax_of(const char* op, bool log, const Tensor& x, int axis, Where where) {
@@ -300,6 +302,34 @@ Tensor softmax_of(const char* op, bool log, const Tensor& x, int axis, Where whe
 Tensor softmax(const Tensor& x, int axis, Where where) { return softmax_of("softmax", false, x, axis, where); }
 Tensor log_softmax(const Tensor& x, int axis, Where where) { return softmax_of("log_softmax", true, x, axis, where); }
 
+namespace {
+
+/// exp(x - y), each element's share in the sum that y, stretched, is the logarithm of.
+Tensor shares(const Tensor& x, const Tensor& y, const autograd::Reduced& reduced, Where where) {
+  // where all are -inf, x - y would be NaN; x - 0 gives each the share 0
+  const Tensor finite = capstan::where(equal(y, -__builtin_inf(), where), 0, y, where);
+  return exp(sub(x, autograd::stretch(finite, reduced.full, reduced.mask, where), where), where);
+}
+
+void logsumexp_replay(Replay& r) {
+  const auto reduced = r.attributes<autograd::Reduced>();
+  const Where where = r.where();
+  const auto stretched = [&](const Tensor& t) { return autograd::stretch(t, reduced.full, reduced.mask, where); };
+  const Tensor &x = r.saved(0), &y = r.saved(1), &grad = r.grad();
+  if (!is_half(x.dtype())) return r.give(0, mul(stretched(grad), shares(x, y, reduced, where), where));
+  // y of 16 bits is too coarse for differences: it is found anew
+  int axes[kMaxRank];
+  std::size_t count = 0;
+  for (int axis = 0; axis < reduced.full.rank(); ++axis)
+    if (reduced.mask >> axis & 1u) axes[count++] = axis;
+  const Axes over(std::span<const int>(axes, count), where);
+  const Tensor wide = x.to(DType::float32, where);
+  const Tensor parts = shares(wide, logsumexp(wide, over, {}, where), reduced, where);
+  r.give(0, mul(stretched(grad.to(DType::float32, where)), parts, where).to(x.dtype(), where));
+}
+
+}  // namespace
+
 Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where) {
   if (autograd::raises(x)) [[unlikely]]
     return autograd::raised(&logsumexp, where, x, axes, options);
@@ -309,18 +339,7 @@ Tensor logsumexp(const Tensor& x, Axes axes, ReduceOptions options, Where where)
   Tensor out = autograd::result_like(impl, rows.plan.result, impl.dtype, where);
   if (rows.plan.count == 0) backend_of(impl, where).fill(*out.impl(), -__builtin_inf());
   else backend_of(impl, where).logsumexp(*rows.rows.impl(), *out.impl());
-  record(
-      "logsumexp", where,
-      [](Replay& r) {
-        const auto reduced = r.attributes<Reduced>();
-        // where all are -inf, x - y would be NaN; x - 0 gives each the share 0
-        const Tensor none = equal(r.saved(1), -__builtin_inf(), r.where());
-        const Tensor y =
-            autograd::stretch(capstan::where(none, 0, r.saved(1), r.where()), reduced.full, reduced.mask, r.where());
-        r.give(0, mul(autograd::stretch(r.grad(), reduced.full, reduced.mask, r.where()),
-                      exp(sub(r.saved(0), y, r.where()), r.where()), r.where()));
-      },
-      {&x}, {&out}, {&x, &out}, Reduced{impl.shape, rows.plan.mask, 1});
+  record("logsumexp", where, &logsumexp_replay, {&x}, {&out}, {&x, &out}, Reduced{impl.shape, rows.plan.mask, 1});
   return out;
 }
 

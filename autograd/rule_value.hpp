@@ -93,8 +93,9 @@ CAPSTAN_VALUE_FUNCTION(sinh)
 CAPSTAN_VALUE_FUNCTION(sqrt)
 CAPSTAN_VALUE_FUNCTION(tanh)
 #undef CAPSTAN_VALUE_FUNCTION
-inline Value polygamma(const Value& order, const Value& x) {  // the order is a number
-  return {capstan::polygamma(static_cast<int>(order.number), x.tensor(), x.where), x.where};
+Tensor polygamma_of(double order, const Tensor& x, Where where);  // of derivatives, so beyond what users may ask for
+inline Value polygamma(const Value& order, const Value& x) {      // the order is a number
+  return {polygamma_of(order.number, x.tensor(), x.where), x.where};
 }
 inline Value hypot(const Value& x, const Value& y) {
   return {capstan::hypot(x.tensor(), y.tensor(), x.where), x.where};

@@ -1,6 +1,7 @@
 // Operations as a program of its own sees them.
 #include "tests/support.hpp"
 
+#include <atomic>
 #include <map>
 #include <thread>
 
@@ -29,6 +30,25 @@ TEST_CASE("an observer sees every operation of its thread, with operands, result
   }
   sqrt(a);
   CHECK(seen == std::vector<std::string>{"matmul", "relu"});
+}
+
+TEST_CASE("an observer goes while other threads never rest", "[debug][threads]") {
+  std::atomic<bool> is_over{false};
+  std::atomic<std::int64_t> seen{0};
+  std::vector<std::thread> workers;
+  for (int i = 0; i < 8; ++i)
+    workers.emplace_back([&] {
+      const debug::Observer own([&](const debug::Operation&) { ++seen; });
+      const Tensor a = ones({2});
+      while (!is_over) exp(a);
+    });
+  for (int i = 0; i < 200; ++i) {
+    const debug::Observer observer([](const debug::Operation&) { FAIL("this thread computes nothing"); });
+    std::this_thread::yield();
+  }
+  is_over = true;
+  for (std::thread& worker : workers) worker.join();
+  CHECK(seen > 0);
 }
 
 TEST_CASE("an observer tells replays and views from other operations", "[debug]") {

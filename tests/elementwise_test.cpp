@@ -293,3 +293,12 @@ TEST_CASE("abs, neg, relu and square work on integers", "[elementwise]") {
   CHECK(same(relu(bytes), bytes));
   CHECK(same(square(bytes), from_doubles({0, 9, 225}, {3}, DType::uint8)));
 }
+
+TEST_CASE("a condition chooses between two numbers", "[elementwise]") {
+  const Tensor condition = {{true, false}, {false, true}};
+  CHECK(same(where(condition, 1, 0), Tensor{{1.0f, 0.0f}, {0.0f, 1.0f}}));
+  CHECK(same(where(condition, 2.5, -1.0, DType::float64), Tensor{{2.5, -1.0}, {-1.0, 2.5}}));
+  CHECK(same(where(condition, 3, -3, DType::int32), Tensor{{3, -3}, {-3, 3}}));
+  CHECK_THROWS_AS(where(condition, 0.5, 1, DType::int32), DTypeError);
+  CHECK_THROWS_AS(where(ones({2}), 0, 1), DTypeError);
+}

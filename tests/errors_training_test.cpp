@@ -106,24 +106,24 @@ TEST_CASE("clipping refuses limits, orders and types that do not fit", "[errors]
   const Tensor x = {3.0, 4.0}, integers = {1, 2};
   const Tensors infinite = {Tensor{kInfinity}};
   check_errors({
-      {__LINE__, message_of<Error>, [&] { op::clip_by_value({x}, -1); }, "clip_by_value: the limit is -1; it must be >= 0."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_value({x}, kNaN); }, "clip_by_value: the limit is nan; it must be >= 0."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_value({x}, 2, 1); }, "clip_by_value: the limits are 2 and 1; low must not exceed high."},
-      {__LINE__, message_of<DTypeError>, [&] { op::clip_by_value({x, integers}, 1); }, "clip_by_value: the tensor is int32" + floating},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_value({x}, -1); }, "clip_by_value: the limit is -1; it must be >= 0."},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_value({x}, kNaN); }, "clip_by_value: the limit is nan; it must be >= 0."},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_value({x}, 2, 1); }, "clip_by_value: the limits are 2 and 1; low must not exceed high."},
+      {__LINE__, message_of<DTypeError>, [&] { return op::clip_by_value({x, integers}, 1); }, "clip_by_value: the tensor is int32" + floating},
       {__LINE__, message_of<Error>, [&] { op::global_norm({x}, 0); }, "global_norm: the order is 0; it must be above 0, or infinite for the largest element."},
       {__LINE__, message_of<Error>, [&] { op::global_norm({x}, kNaN); }, "global_norm: the order is nan; it must be above 0, or infinite for the largest element."},
       {__LINE__, message_of<DTypeError>, [&] { op::global_norm({integers}); }, "global_norm: the tensor is int32" + floating},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_global_norm({x}, -1); }, "clip_by_global_norm: the limit is -1; it must be >= 0."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_global_norm({x}, kNaN); }, "clip_by_global_norm: the limit is nan; it must be >= 0."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_global_norm({x}, 1, {.order = -2}); },
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_global_norm({x}, -1); }, "clip_by_global_norm: the limit is -1; it must be >= 0."},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_global_norm({x}, kNaN); }, "clip_by_global_norm: the limit is nan; it must be >= 0."},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_global_norm({x}, 1, {.order = -2}); },
        "clip_by_global_norm: the order is -2; it must be above 0, or infinite for the largest element."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_global_norm({x}, 1, {.epsilon = -1}); }, "clip_by_global_norm: epsilon is -1" + amount},
-      {__LINE__, message_of<DTypeError>, [&] { op::clip_by_global_norm({x, integers}, 1); }, "clip_by_global_norm: the tensor is int32" + floating},
-      {__LINE__, message_of<NumericError>, [&] { op::clip_by_global_norm(infinite, 1, {.error_if_nonfinite = true}); },
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_global_norm({x}, 1, {.epsilon = -1}); }, "clip_by_global_norm: epsilon is -1" + amount},
+      {__LINE__, message_of<DTypeError>, [&] { return op::clip_by_global_norm({x, integers}, 1); }, "clip_by_global_norm: the tensor is int32" + floating},
+      {__LINE__, message_of<NumericError>, [&] { return op::clip_by_global_norm(infinite, 1, {.error_if_nonfinite = true}); },
        "clip_by_global_norm: the norm of order 2 of all gradients is inf; it must be finite."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_norm(x, -1); }, "clip_by_norm: the limit is -1; it must be >= 0."},
-      {__LINE__, message_of<Error>, [&] { op::clip_by_norm(Tensor(), 1); }, "clip_by_norm: the tensor is undefined; give it a value first."},
-      {__LINE__, message_of<DTypeError>, [&] { op::clip_by_norm(integers, 1); }, "clip_by_norm: the tensor is int32" + floating},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_norm(x, -1); }, "clip_by_norm: the limit is -1; it must be >= 0."},
+      {__LINE__, message_of<Error>, [&] { return op::clip_by_norm(Tensor(), 1); }, "clip_by_norm: the tensor is undefined; give it a value first."},
+      {__LINE__, message_of<DTypeError>, [&] { return op::clip_by_norm(integers, 1); }, "clip_by_norm: the tensor is int32" + floating},
   }, file);
   CHECK(same(x, {3.0, 4.0}));
   CHECK(x.version() == 0);

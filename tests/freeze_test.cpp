@@ -362,7 +362,7 @@ TEST_CASE("an index out of range ends a run, and the next one is right again", "
   for (int round = 0; round < 2; ++round) {
     indices[0] = 4, indices[1] = 5, indices[2] = 0;
     const Message message = split_message(message_of<IndexError>([&] { plan.run(); }));
-    CHECK(message.text == "Plan::run: an index is out of range, of what the network does here.");
+    CHECK(message.text == "Plan::run: index 5 at place 1 is out of range, of what the network does here.");
     CHECK(message.file == "freeze_test.cpp");
     CHECK(message.line == line);
     indices[1] = 1;

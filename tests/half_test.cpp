@@ -202,6 +202,47 @@ TEST_CASE("another tape that listens changes no gradient of 16-bit types", "[hal
       "binary_cross_entropy", [](const Tensor& x) { return binary_cross_entropy(x, ones_like(x)); }, 1);
   check(
       "huber_loss", [](const Tensor& x) { return huber_loss(x, zeros_like(x)); }, 0.123f);
+  const Tensor slope = {0.3f, -1.7f, 2.2f};
+  check(
+      "softmax", [&](const Tensor& x) { return softmax(x * slope.to(x.dtype())) * slope.to(x.dtype()); }, 1.3f);
+  check(
+      "log_softmax", [&](const Tensor& x) { return log_softmax(x * slope.to(x.dtype())) * slope.to(x.dtype()); }, 1.3f);
+}
+
+TEST_CASE("gradients of logarithms of sums are shares of one whatever the 16 bits of the sum are", "[half]") {
+  const auto gradient = [](auto f, const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(f(x), x);
+  };
+  const Tensor numbers = {{1000.0f, 1000.0f, 997.0f}, {31.25f, 30.5f, 28.0f}, {-200.0f, -201.0f, -199.5f}};
+  const Tensor none = full({2, 2}, -kInfinity);
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    INFO(name(dtype));
+    const Tensor x = numbers.to(dtype), wide = x.to(DType::float32);  // the same numbers
+    const double tolerance = dtype == DType::float16 ? 0x1p-11 : 0x1p-8;
+    const auto check = [&](auto f) { CHECK(close(gradient(f, x).to(DType::float32), gradient(f, wide), tolerance)); };
+    check([](const Tensor& t) { return logsumexp(t, 1); });
+    check([](const Tensor& t) { return logsumexp(t, 0, {.keepdims = true}); });
+    check([](const Tensor& t) { return logsumexp(t); });
+    check([](const Tensor& t) { return logsumexp(t[0], Axes(std::initializer_list<int>{})); });
+    check([](const Tensor& t) { return logcumsumexp(t, 1); });
+    check([](const Tensor& t) { return logcumsumexp(t, 0, {.reverse = true}); });
+    const Tensor shares = gradient([](const Tensor& t) { return logsumexp(t, 1); }, none.to(dtype));
+    CHECK(same(shares, zeros({2, 2}, {.dtype = dtype})));
+  }
+}
+
+TEST_CASE("limited logits of 16 bits are finite", "[half]") {
+  for (const DType dtype : {DType::float16, DType::bfloat16}) {
+    const Tensor x = ones({1}, {.dtype = dtype});
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor y = logit(x, 1e-4);
+    CHECK(std::fabs(number(y) - std::log(0.9999 / 1e-4)) < 0.04);
+    CHECK(y.dtype() == dtype);
+    CHECK(number(tape.gradient(y, x)) == 0);
+  }
 }
 
 TEST_CASE("gradients of stretched 16-bit operands round once", "[half]") {

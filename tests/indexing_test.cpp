@@ -61,6 +61,20 @@ TEST_CASE("one index takes a row, which is a view", "[index]") {
   CHECK(same(x[0][1], Tensor(2.0f)));
 }
 
+TEST_CASE("unsigned numbers that went below zero are out of range", "[index][errors]") {
+  Tensor x = {1.0f, 2.0f, 3.0f};
+  const std::size_t below = std::size_t{0} - 1;
+  CHECK_THROWS_AS(x[below], IndexError);
+  CHECK_THROWS_AS(x.at<float>(below), IndexError);
+  CHECK_THROWS_AS(x.set(0.0f, below), IndexError);
+  CHECK_THROWS_AS(x.index({below}), IndexError);
+  CHECK_THROWS_AS(x.index_put({below}, 0), IndexError);
+  const Tensor square = ones({2, 2});
+  CHECK_THROWS_AS(square.at<float>(0, below), IndexError);
+  CHECK(x[std::size_t{2}].item<float>() == 3);
+  CHECK(x[std::uint64_t{1}].item<float>() == 2);
+}
+
 TEST_CASE("integers, ranges, new axes and the ellipsis combine as in NumPy", "[index]") {
   const Tensor x = reshape(arange(24), {2, 3, 4});  // x[i, j, k] = 12 i + 4 j + k
   const auto list = [](const Tensor& t) { return t.to_vector<std::int64_t>(); };

@@ -580,3 +580,18 @@ TEST_CASE("what is too small to be seen is 0 without numbers that lack digits on
     }));
   }
 }
+
+TEST_CASE("the last order of polygamma has a gradient, also where another tape listens", "[math]") {
+  const Tensor x = {2.5, 4.0};
+  const auto gradient = [&] {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(polygamma(100, x), x);
+  };
+  const Tensor alone = gradient();
+  // the sum of 101! / (x + k)^102, of which the first term is all that counts
+  CHECK(std::fabs(alone.at<double>(0) / (std::tgamma(102.0) / std::pow(2.5, 102)) - 1) < 1e-12);
+  GradientTape outer;
+  outer.watch(x);
+  CHECK(close(gradient(), alone, 1e-14));
+}

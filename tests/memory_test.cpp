@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "tests/address_limit.hpp"
@@ -394,7 +395,13 @@ TEST_CASE("a forked child allocates, whatever other threads were at", "[memory][
         for (const std::int64_t count : {10, 20000}) zeros({count});  // the second always from the shared cache
     });
   int failed = 0;
-  for (int round = 0; round < 50; ++round) {
+  std::optional<debug::MemoryTimeline> blocks;
+  std::optional<debug::Profiler> operations;
+  for (int round = 0; round < 100; ++round) {
+    if (round == 50) {
+      blocks.emplace();
+      operations.emplace();
+    }
     const pid_t child = fork();
     if (child == 0) _exit(can_allocate() ? 0 : 1);
     int status = -1;

@@ -228,6 +228,14 @@ TEST_CASE("a stream prints what to_string gives", "[print]") {
   CHECK(out.str() == to_string(x) + "|undefined tensor");
 }
 
+TEST_CASE("shapes and types and devices print as their names", "[print][host]") {
+  std::ostringstream out;
+  out << Shape{2, 3} << ' ' << Shape{} << ' ' << DType::bfloat16 << ' ' << DType::bool8 << ' ' << cpu() << ' '
+      << cuda(1);
+  CHECK(out.str() == "[2, 3] [] bfloat16 bool cpu cuda:1");
+  CHECK(to_string(DType::int16) == "int16");
+}
+
 TEST_CASE("a parameter prints as the tensor that it is", "[print][host]") {
   const Parameter p(Tensor{1.5f, 2.0f});
   std::ostringstream out;
@@ -247,4 +255,16 @@ TEST_CASE("describe counts what is not finite and leaves it out of the figures",
   CHECK(x.describe() == "[5] float64 cpu  min 1  max 3  mean 2  std 1  nan 1  inf 2");
   CHECK(Tensor{kNaN}.describe() == "[1] float64 cpu  nan 1  inf 0");
   CHECK(zeros({0}).describe() == "[0] float32 cpu  nan 0  inf 0");
+  CHECK(Tensor{1e308, -1e308}.describe() ==
+        "[2] float64 cpu  min -1e+308  max 1e+308  mean 0  std 1e+308  nan 0  inf 0");
+}
+
+TEST_CASE("what is described leaves nothing on a tape", "[print][host]") {
+  const Tensor x = {{1.0, 2.0}, {3.0, 4.0}};
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor y = transpose(x * 2);
+  const std::int64_t size = tape.size();
+  CHECK(y.describe() == "[2, 2] float64 cpu  min 2  max 8  mean 5  std 2.24  nan 0  inf 0");
+  CHECK(tape.size() == size);
 }

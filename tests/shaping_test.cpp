@@ -133,6 +133,20 @@ TEST_CASE("unstack is the reverse of stack, in views", "[shaping]") {
   CHECK(unstack(zeros({0, 3})).empty());
 }
 
+TEST_CASE("known numbers of slices and parts have names at once", "[shaping]") {
+  const Tensor x = counting({3, 4});
+  const auto [a, b, c] = unstack<3>(x);
+  CHECK(same(stack({a, b, c}), x));
+  const auto [left, right] = split<2>(x, -1);
+  CHECK(same(concat({left, right}, 1), x));
+  CHECK(left.shares_storage(x));
+  GradientTape tape;
+  const Tensor y = ones({2, 4});
+  tape.watch(y);
+  const auto [mean, deviation] = split<2>(y, 1);
+  CHECK(same(tape.gradient(mean * 2 + deviation * 3, y), Tensor{{2, 2, 3, 3}, {2, 2, 3, 3}}.to(DType::float32)));
+}
+
 TEST_CASE("split and split_sizes cut into views that join to the whole", "[shaping]") {
   const Tensor x = counting({3, 6});
   const std::vector<Tensor> thirds = split(x, 3, 1);

@@ -148,6 +148,42 @@ TEST_CASE("lazy optimizers leave rows without a slice alone", "[sparse]") {
   for (int row = 0; row < 40; ++row) CHECK(array_equal(x[row], before[row]) == (row != 3 && row != 7));
 }
 
+TEST_CASE("row slices stay when somebody looks at them, or records something else", "[sparse]") {
+  const Tensor x = table();
+  const auto slices = [&] { return lookup_gradient(x, {Tensor{3, 7, 3}}); };
+  const Tensor g = slices();
+  CHECK(to_string(g) == to_string(dense_gradient(x, {Tensor{3, 7, 3}})));
+  CHECK(g.describe() == dense_gradient(x, {Tensor{3, 7, 3}}).describe());
+  CHECK(zeros_like(g).shape() == x.shape());
+  CHECK(g.to(g.dtype()).is_same(g));
+  CHECK(g.to(g.device()).is_same(g));
+  CHECK(has_row_slices(g));
+  const std::vector<Tensor> given = {slices(), slices(), slices()};
+  const auto check = [&] {
+    CHECK(has_row_slices(optim::clip_by_value({given[0]}, 0.25)[0]));
+    CHECK(has_row_slices(optim::clip_by_global_norm({given[0]}, 0.25).gradients[0]));
+    optim::GradientAccumulator sums;
+    for (const Tensor& one : given) sums.add({one});
+    const Tensor sum = sums.take()[0];
+    CHECK(has_row_slices(sum));
+    CHECK(close(sum, dense_gradient(x, {Tensor{3, 7, 3}}), 1e-14));
+    for (const Tensor& one : given) CHECK(has_row_slices(one));
+    sums.add({given[0]});
+    sums.add({ones_like(x)});
+    CHECK(close(sums.take()[0], (dense_gradient(x, {Tensor{3, 7, 3}}) + 1) / 2, 1e-14));
+  };
+  check();
+  {
+    const Tensor other = ones({2});
+    GradientTape tape;
+    tape.watch(other);
+    const Tensor y = other * 2;
+    check();
+  }
+  const debug::Observer observer([](const debug::Operation&) {});
+  check();
+}
+
 TEST_CASE("training a table takes no memory of the table's size for gradients", "[sparse]") {
   const Tensor x = zeros({100000, 64}), rows = {5, 99999, 17};
   optim::Sgd sgd({x}, {.learning_rate = 1});

@@ -99,7 +99,7 @@ TEST_CASE("arange and linspace give the published values", "[tensor]") {
   CHECK(linspace(0, 1, 0).numel() == 0);
   CHECK(same(linspace(5, 9, 1), {5.0f}));
   const Tensor tenths = linspace(0, 1, 11, {.dtype = DType::float64});
-  CHECK(tenths.at<double>(10) == 1.0);  // the end is met exactly
+  CHECK(tenths.at<double>(10) == 1.0);                                         // the end is met exactly
   CHECK(linspace(0, 1, 50, {.dtype = DType::float64}).at<double>(49) == 1.0);  // which 49 * (1.0 / 49) is not
   CHECK(close(tenths, {0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0}, tolerance::roundings64));
 }
@@ -198,6 +198,13 @@ TEST_CASE("shapes compare by all their sizes, and print as a list", "[tensor]") 
 
 // --- handles ---------------------------------------------------------------------------------------------------
 
+TEST_CASE("shapes count negative axes from the end", "[tensor]") {
+  const Shape shape = {2, 3, 4};
+  CHECK(shape[-1] == 4);
+  CHECK(shape[-3] == 2);
+  CHECK(ones({5, 7}).shape()[-2] == 5);
+}
+
 TEST_CASE("shapes are made of whatever lists int64, if that is said", "[tensor]") {
   std::vector<std::int64_t> vector = {2, 3};
   const std::array<std::int64_t, 2> array = {2, 3};
@@ -227,6 +234,27 @@ TEST_CASE("copying a tensor copies the handle, copy() the elements", "[tensor]")
   CHECK(b.shares_storage(a));
   CHECK_FALSE(c.is_same(a));
   CHECK_FALSE(c.shares_storage(a));
+}
+
+// x[0] = y would change nothing
+static_assert(!std::is_assignable_v<Tensor, const Tensor&> && !std::is_assignable_v<Tensor, Tensor>);
+static_assert(std::is_nothrow_copy_assignable_v<Tensor> && std::is_nothrow_move_assignable_v<Tensor>);
+
+TEST_CASE("both integers of 64 bits are element types", "[tensor][host]") {
+  const Tensor x = from_vector(std::vector<long long>{1, -2});
+  CHECK(x.dtype() == DType::int64);
+  CHECK(same(x, from_vector(std::vector<long>{1, -2})));
+  CHECK(x.to_vector<long long>() == std::vector<long long>{1, -2});
+  CHECK(x[1].item<long long>() == -2);
+  CHECK(x.span<long long>()[1] == -2);
+  CHECK(*x.data<long>() == 1);
+}
+
+TEST_CASE("a vector that cannot be had is an error of the operation", "[tensor][host]") {
+  const Tensor x = broadcast_to(Tensor(1.0f), {std::int64_t{1} << 61});
+  const Message message = split_message(message_of<OutOfMemoryError>([&] { x.to_vector<float>(); }));
+  CHECK(message.text == "to_vector: 2305843009213693952 values of float32 take more memory than there is.");
+  CHECK(message.file == "tensor_test.cpp");
 }
 
 TEST_CASE("a moved-from tensor is undefined", "[tensor]") {

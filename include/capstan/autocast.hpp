@@ -52,7 +52,7 @@ namespace capstan CAPSTAN_PUBLIC {
 ///            these lists: exp2, mean, var, std, moments, logsumexp, logcumsumexp, rms_norm, batch and instance norm.
 ///            Its lists have in 16 bits, and this one has not: prelu and cells of recurrent networks
 /// Defined in autograd/autocast.cpp.
-class AutocastScope {
+class [[nodiscard]] AutocastScope {
  public:
   explicit AutocastScope(DType dtype = DType::float16, bool on = true, Where where = Where::current());
   ~AutocastScope();

@@ -38,7 +38,7 @@ struct NumericsOptions {
 void check_numerics(bool on, NumericsOptions options = {});
 
 /// The same for the calling thread and a while; also to leave a part of the program out, with `on` false.
-class NumericsScope {
+class [[nodiscard]] NumericsScope {
  public:
   explicit NumericsScope(bool on = true, NumericsOptions options = {});
   ~NumericsScope();  ///< on the thread it was made on; scopes end in the reverse order

@@ -1,6 +1,7 @@
 #pragma once
 // Where tensors live.
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 
 #include <capstan/error.hpp>
@@ -56,7 +57,7 @@ class DeviceChoice {
 /// As long as it lives, tensors that this thread makes without naming a device are made on that one: `zeros({3})`,
 /// `Tensor{1, 2}`, parameters of layers. Not `from_memory`, whose memory is the host's. Throws DeviceError if the
 /// device is not there.
-class DeviceScope {
+class [[nodiscard]] DeviceScope {
  public:
   explicit DeviceScope(Device device, Where where = Where::current());
   ~DeviceScope();
@@ -69,5 +70,6 @@ class DeviceScope {
 
 /// "cpu", "cuda:0".
 std::string to_string(Device device);
+std::ostream& operator<<(std::ostream& out, Device device);
 
 }  // namespace capstan

@@ -1,6 +1,8 @@
 #pragma once
 // Element types and how they mix.
 #include <cstdint>
+#include <iosfwd>
+#include <string>
 #include <type_traits>
 
 #include <capstan/error.hpp>
@@ -13,6 +15,8 @@ enum class DType : std::uint8_t { float32, float64, int32, int64, uint8, bool8, 
 
 /// "float32", "int64", "bool", ...: the names that NumPy uses.
 const char* name(DType dtype) noexcept;
+std::string to_string(DType dtype);
+std::ostream& operator<<(std::ostream& out, DType dtype);
 /// Bytes of one element.
 std::int64_t size_of(DType dtype) noexcept;
 

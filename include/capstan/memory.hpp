@@ -30,11 +30,13 @@ void set_limit(Device device, T share, Where where = Where::current()) {
   set_limit_share(device, static_cast<double>(share), where);
 }
 /// The most bytes kept for reuse by tensors that are gone; the default is a quarter of that of the machine, or of what
-/// control groups allow, on a GPU all of it. The host's system gets the rest in pieces of 16 MiB.
+/// control groups allow, on a GPU all of it. The host's system gets the rest in pieces of 16 MiB. Besides, each thread
+/// of the host keeps small blocks of its own, at most 11 MiB.
 void set_cache_limit(Device device, std::int64_t bytes, Where where = Where::current());
 /// Gives all unused memory back to the system: this thread's and the shared cache now, other threads' when they next
 /// free a block, or ask for one that their cache does not have. Tensors that share a page of 2 MiB hold all of it until
-/// the last one goes. On a GPU also the numbers that this thread keeps there, as the 2 of `x * 2`.
+/// the last one goes, and plans keep their own. On a GPU also the numbers that this thread keeps there, as the 2 of
+/// `x * 2`.
 void release_cache(Device device = cpu(), Where where = Where::current());
 void reset_peak(Device device = cpu(), Where where = Where::current());
 

@@ -2,6 +2,7 @@
 // Sizes of a tensor along its axes.
 #include <cstdint>
 #include <initializer_list>
+#include <iosfwd>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -38,8 +39,10 @@ class Shape {
   int rank() const noexcept { return rank_; }
   /// Number of elements: the product of the sizes, 1 for rank 0.
   std::int64_t numel() const noexcept { return numel_; }
-  /// Size of one axis; no check.
-  std::int64_t operator[](int axis) const noexcept { return sizes_[axis]; }
+  /// Size of one axis, negative counts from the end; no check.
+  std::int64_t operator[](int axis) const noexcept {
+    return sizes_[static_cast<unsigned>(axis < 0 ? axis + rank_ : axis) % kMaxRank];
+  }
   /// Size of one axis, negative counts from the end. Throws IndexError.
   std::int64_t size(int axis, Where where = Where::current()) const;
 
@@ -63,5 +66,6 @@ class Shape {
 
 /// "[64, 128]", "[]" for rank 0.
 std::string to_string(const Shape& shape);
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
 }  // namespace capstan

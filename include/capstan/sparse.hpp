@@ -3,7 +3,8 @@
 //
 // The gradient of `gather(table, indices)` is zero in every row that was not looked up. Such a gradient is kept as row
 // slices: an ordinary tensor as far as anyone can see, which holds only those rows until somebody needs all of it. The
-// optimizers read the slices; any other operation fills in the zeros first, once, and costs the memory then.
+// optimizers, clipping, accumulation and loss scaling read the slices, and printing leaves them; any other operation
+// fills in the zeros first, once, and costs the memory then.
 // Lookups by `gather` and `take` along the first axis make them, as long as they are fewer rows than the table has, and
 // unless an outer tape listens, which wants the gradient whole.
 #include <optional>

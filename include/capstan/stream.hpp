@@ -86,7 +86,7 @@ class Event {
 };
 
 /// As long as it lives, operations of this thread on the stream's device run on that stream.
-class StreamScope {
+class [[nodiscard]] StreamScope {
  public:
   explicit StreamScope(const Stream& stream, Where where = Where::current());
   ~StreamScope();

@@ -225,7 +225,7 @@ class GradientTape {
 
 /// While one lives, no tape on the thread that made it records. It is to be destroyed there: elsewhere, or behind that
 /// thread's end, its own end does nothing.
-class NoGrad {
+class [[nodiscard]] NoGrad {
  public:
   NoGrad();
   ~NoGrad();
@@ -237,6 +237,6 @@ class NoGrad {
 };
 
 /// The same values, cut off from every tape. `explain` finds the place.
-Tensor stop_gradient(const Tensor& x, Where where = Where::current());
+[[nodiscard]] Tensor stop_gradient(const Tensor& x, Where where = Where::current());
 
 }  // namespace capstan

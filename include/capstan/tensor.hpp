@@ -21,13 +21,21 @@ class Index;
 struct Operand;
 struct RightOperand;
 
+namespace detail {
+/// What no int64 holds is out of range for every tensor, not one of the last.
+template <std::integral T>
+constexpr std::int64_t index_of(T value) noexcept {
+  return value > 0 && static_cast<std::uint64_t>(value) > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(value);
+}
+}  // namespace detail
+
 /// A number that indexes, and the place it is used at: what lets `x[2]` and `x.at<float>(0, 1)` name the caller's line.
 struct Position {
   std::int64_t value;
   Where where;
   template <std::integral T>
   requires(!std::is_same_v<T, bool>) Position(T v, Where w = Where::current())
-  noexcept : value(static_cast<std::int64_t>(v)), where(w) {}
+  noexcept : value(detail::index_of(v)), where(w) {}
 };
 
 struct IndexPutOptions {
@@ -86,8 +94,10 @@ class Tensor {
 
   Tensor(const Tensor& other) noexcept;
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
-  Tensor& operator=(const Tensor& other) noexcept;
-  Tensor& operator=(Tensor&& other) noexcept;
+  Tensor& operator=(const Tensor& other) & noexcept;
+  Tensor& operator=(Tensor&& other) & noexcept;
+  /// `x[0] = y` would change nothing but a handle that goes at once. Write `x[0].assign(y)`, or `x.index_put({0}, y)`.
+  Tensor& operator=(const Tensor& other) && = delete;
   ~Tensor();
 
   bool defined() const noexcept { return impl_ != nullptr; }
@@ -111,7 +121,7 @@ class Tensor {
   T item(Where where = Where::current()) const;  ///< the value of a tensor with one element; ShapeError otherwise
   template <class T, std::integral... I>
   T at(Position first, I... more) const {
-    const std::int64_t index[] = {first.value, static_cast<std::int64_t>(more)...};
+    const std::int64_t index[] = {first.value, detail::index_of(more)...};
     T value;
     read_at(index, &value, dtype_of<T>(), first.where);
     return value;
@@ -125,7 +135,7 @@ class Tensor {
   /// Writes one value in place and counts as a write to the storage.
   template <class T, std::integral... I>
   void set(T value, Position first, I... more) {
-    const std::int64_t index[] = {first.value, static_cast<std::int64_t>(more)...};
+    const std::int64_t index[] = {first.value, detail::index_of(more)...};
     write_at(index, &value, dtype_of<T>(), first.where);
   }
 
@@ -237,7 +247,7 @@ class Index {
   template <std::integral T>
   requires(!std::is_same_v<T, bool>)  // a single bool would be a mask in NumPy: write Tensor(true)
       constexpr Index(T position) noexcept
-      : range_{static_cast<std::int64_t>(position), 0, 1}, kind_(Kind::integer) {}
+      : range_{detail::index_of(position), 0, 1}, kind_(Kind::integer) {}
   constexpr Index(Range r) noexcept : range_(r), kind_(Kind::range) {}
   constexpr Index(All) noexcept : kind_(Kind::range) {}
   constexpr Index(NewAxis) noexcept : kind_(Kind::new_axis) {}

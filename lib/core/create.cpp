@@ -113,7 +113,7 @@ Tensor filled(const char* op, const Shape& shape, Scalar value, TensorOptions op
 }
 Scalar number(int value, DType dtype) { return dtype == DType::bool8 ? Scalar(value != 0) : Scalar(value); }
 TensorOptions options_of(const char* op, const Tensor& x, Where where) {
-  const TensorImpl& impl = core::defined(op, x, where);
+  const TensorImpl& impl = core::described(op, x, where);
   return {impl.dtype, impl.device()};
 }
 }  // namespace
@@ -297,7 +297,7 @@ Tensor from_memory(T* values, const Shape& shape, void (*release)(void*), void* 
 #define CAPSTAN_FOR_TYPE(T)                                                             \
   template CAPSTAN_PUBLIC Tensor from_span<T>(std::span<const T>, const Shape&, Where); \
   template CAPSTAN_PUBLIC Tensor from_memory<T>(T*, const Shape&, void (*)(void*), void*, Where);
-CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
+CAPSTAN_EVERY_ELEMENT(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 // --- nested braces ---

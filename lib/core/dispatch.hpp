@@ -2,6 +2,7 @@
 // From a DType to a C++ type: `visit(dtype, [&]<class T>(Type<T>) { ... })`.
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include <capstan/dtype.hpp>
 
@@ -10,7 +11,12 @@
   use(float) use(double) use(float16) use(bfloat16) use(std::int8_t) use(std::int16_t) use(std::int32_t) \
       use(std::int64_t) use(std::uint8_t) use(bool)
 
+/// The same for what users name: the system has two types of 64 bits.
+#define CAPSTAN_EVERY_ELEMENT(use) CAPSTAN_EVERY_TYPE(use) use(capstan::core::OtherInt64)
+
 namespace capstan::core {
+
+using OtherInt64 = std::conditional_t<std::is_same_v<std::int64_t, long>, long long, long>;
 
 template <class T>
 struct Type {

@@ -21,6 +21,8 @@ const char* name(DType dtype) noexcept {
   return "unknown";
 }
 
+std::string to_string(DType dtype) { return name(dtype); }
+
 std::int64_t size_of(DType dtype) noexcept { return core::element_bytes(dtype); }
 
 DType promote(DType a, DType b, Where where) {

@@ -1,10 +1,13 @@
 #include "lib/core/observe.hpp"
 
+#include <pthread.h>
+
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <new>
 #include <shared_mutex>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -20,7 +23,8 @@ namespace {
 using OriginKey = std::tuple<const char*, const char*, std::uint_least32_t, bool>;  // operation, file, line, replay
 
 struct Registry {
-  std::shared_mutex mutex;  // held shared while watchers are told
+  std::shared_mutex mutex;       // held shared while watchers are told
+  std::atomic<int> changing{0};  // threads that wait to have it alone, which is when nobody new may share it
   std::vector<Watcher*> watchers;
   std::mutex memory_mutex;
   std::vector<MemoryWatcher*> memory_watchers;
@@ -29,11 +33,33 @@ struct Registry {
   std::map<OriginKey, Origin> origins;  // tensors point into it
 };
 
+void forget_watchers() noexcept;
+
 /// Never destroyed, so that tensors with static lifetime may go at any time.
 Registry& registry() {
   static auto* const instance = new Registry;
+  static const int done = pthread_atfork(nullptr, nullptr, &forget_watchers);
+  static_cast<void>(done);
   return *instance;
 }
+
+/// Alone with the watchers. The system's lock by itself lets in threads that come later, and they may come for ever.
+class Alone {
+ public:
+  explicit Alone(Registry& all) : all_(all) {
+    all_.changing.fetch_add(1);
+    all_.mutex.lock();
+  }
+  ~Alone() {
+    all_.mutex.unlock();
+    all_.changing.fetch_sub(1);
+  }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+
+ private:
+  Registry& all_;
+};
 
 constinit std::atomic<ResultCheck> result_check{nullptr};
 constinit std::atomic<std::uint32_t> clock_periods{0};  // times that a watcher was added
@@ -50,6 +76,7 @@ struct ThreadState {
   std::uint32_t start_failures = 0;  // nor is that of an operation which has failed
   int number = 0;                    // 0: not seen yet
   bool telling = false;              // what watchers compute is not watched
+  bool shares = false;               // whether it has the registry's lock with others
   const char* replayed = nullptr;    // the operation whose gradient runs
   std::int64_t own = 0;              // nanoseconds in reported operations
   std::int64_t watching = 0;         // nanoseconds in watchers
@@ -59,6 +86,17 @@ struct ThreadState {
   std::int64_t replay_device = 0;  // and for what the replay that runs computes by itself
 };
 constinit thread_local ThreadState this_thread;
+
+/// In a forked child, whose other threads are gone, wherever they were: nobody watches it. What was there stays in
+/// memory, for tensors point into it.
+void forget_watchers() noexcept {
+  Registry& all = registry();
+  const std::uint32_t periods = all.memory_periods;
+  new (&all) Registry;
+  all.memory_periods = periods;
+  if (this_thread.shares) all.mutex.lock_shared();  // a watcher forks
+  observers.fetch_and(kWatchResults, std::memory_order_relaxed);
+}
 
 /// While one lives, this thread reports nothing. `begin` is 0 if nobody asks for times.
 class Telling {
@@ -115,10 +153,16 @@ struct Times {
 
 void tell_watchers(const Operation& operation, const Times& times) {
   ThreadState& me = this_thread;
-  if (me.number == 0) me.number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
+  const int thread = thread_number();
   Registry& all = registry();
+  // Not without end: who waits may wait for a thread that a watcher holds up until this one goes on.
+  for (int i = 0; i < 1000 && all.changing.load() != 0; ++i) std::this_thread::yield();
   const std::shared_lock lock(all.mutex);
-  const Event event{operation,   times.begin,    times.end,   times.own,   me.number,
+  struct Shares {
+    Shares() { this_thread.shares = true; }
+    ~Shares() { this_thread.shares = false; }
+  } const shares;
+  const Event event{operation,   times.begin,    times.end,   times.own,   thread,
                     me.replayed, times.composed, times.reads, times.device};
   for (Watcher* watcher : all.watchers) watcher->see(event);
 }
@@ -215,9 +259,15 @@ void ReplayWatch::ends(const Operation& operation) {
                    me.replay_device + std::exchange(me.device, 0)});
 }
 
+int thread_number() noexcept {
+  int& number = this_thread.number;
+  if (number == 0) number = threads_seen.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
 void add_watcher(Watcher& watcher) {
   Registry& all = registry();
-  const std::unique_lock lock(all.mutex);
+  const Alone alone(all);
   all.watchers.push_back(&watcher);
   clock_periods.fetch_add(1, std::memory_order_relaxed);
   observers.fetch_or(kWatchTimes, std::memory_order_relaxed);
@@ -225,7 +275,7 @@ void add_watcher(Watcher& watcher) {
 
 void remove_watcher(Watcher& watcher) noexcept {
   Registry& all = registry();
-  const std::unique_lock lock(all.mutex);
+  const Alone alone(all);
   std::erase(all.watchers, &watcher);
   if (all.watchers.empty()) observers.fetch_and(~kWatchTimes, std::memory_order_relaxed);
 }

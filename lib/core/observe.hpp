@@ -93,6 +93,8 @@ class Watcher {
  protected:
   ~Watcher() = default;
 };
+/// Of the calling thread; no other thread ever has it.
+int thread_number() noexcept;
 void add_watcher(Watcher& watcher);
 /// When it returns, no thread is telling the watcher anything.
 void remove_watcher(Watcher& watcher) noexcept;

@@ -353,7 +353,7 @@ std::span<const T> Plan::output(std::size_t number, Where where) const {
 #define CAPSTAN_FOR_TYPE(T)                                 \
   template std::span<T> Plan::input<T>(std::size_t, Where); \
   template std::span<const T> Plan::output<T>(std::size_t, Where) const;
-CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
+CAPSTAN_EVERY_ELEMENT(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 }  // namespace capstan

@@ -1,7 +1,6 @@
 // Tensors as text, in NumPy's layout (numpy/core/arrayprint.py states the rules; the code is ours).
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -227,56 +226,22 @@ class Layout {
   bool summarise_;
 };
 
-std::string short_number(double x) {
-  char text[32];
-  return {text, std::to_chars(std::begin(text), std::end(text), x, std::chars_format::general, 3).ptr};
-}
-
 }  // namespace
 
 std::string to_string(const Tensor& tensor, Where where) {
   if (!tensor.defined()) return "undefined tensor";
-  const Tensor host = tensor.to(cpu(), where);
+  const Tensor host = core::whole(tensor, where).to(cpu(), where);
   core::host_access("to_string", *host.impl(), where);
   return core::visit(host.dtype(), [&]<class T>(core::Type<T>) {
     return base::join(Layout<T>(*host.impl()).text(), "\n", tensor.shape(), " ", tensor.dtype(), " ", tensor.device());
   });
 }
 
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << to_string(shape); }
+std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name(dtype); }
+std::ostream& operator<<(std::ostream& out, Device device) { return out << to_string(device); }
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return out << to_string(tensor, core::calling_place());  // a shift has no place of its own
-}
-
-std::string Tensor::describe(Where where) const {
-  if (!defined()) return "undefined tensor";
-  const Tensor host = to(cpu(), where).contiguous(where);
-  core::host_access("describe", *host.impl(), where);
-  double low = HUGE_VAL, high = -HUGE_VAL, mean = 0, squares = 0;
-  std::int64_t finite = 0, nan = 0, inf = 0;
-  core::visit(dtype(), [&]<class T>(core::Type<T>) {
-    for (std::int64_t i = 0; i < host.numel(); ++i) {
-      const auto value = static_cast<double>(host.impl()->as<T>()[i]);
-      if (std::isnan(value)) {
-        ++nan;
-        continue;
-      }
-      if (std::isinf(value)) {
-        ++inf;
-        continue;
-      }
-      low = std::fmin(low, value);
-      high = std::fmax(high, value);
-      ++finite;
-      const double step = value - mean;  // Welford's update
-      mean += step / static_cast<double>(finite);
-      squares += step * (value - mean);
-    }
-  });
-  std::string text = base::join(shape(), " ", dtype(), " ", device());
-  if (finite > 0)
-    text += base::join("  min ", short_number(low), "  max ", short_number(high), "  mean ", short_number(mean),
-                       "  std ", short_number(std::sqrt(squares / static_cast<double>(finite))));
-  return text + base::join("  nan ", nan, "  inf ", inf);
 }
 
 }  // namespace capstan

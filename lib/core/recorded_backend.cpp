@@ -53,6 +53,10 @@ using Kept = std::conditional_t<std::is_same_v<std::remove_cvref_t<Arg>, TensorI
 /// What an entry returns says whether it found indices in range.
 bool in_range(bool result) { return result; }
 bool in_range(const BadIndex& result) { return result.position < 0; }
+std::string index_of(bool) { return "an index"; }
+std::string index_of(const BadIndex& result) {
+  return base::join("index ", result.value, " at place ", result.position);
+}
 
 template <class Result, class... Args>
 class CallOf final : public RecordedCall {
@@ -67,8 +71,9 @@ class CallOf final : public RecordedCall {
     std::apply(
         [this](auto&... args) {
           if constexpr (std::is_void_v<Result>) kernel_(args...);
-          else if (!in_range(kernel_(args...)))
-            base::fail<IndexError>(where, "Plan::run: an index is out of range, of what the network does here.");
+          else if (const Result result = kernel_(args...); !in_range(result))
+            base::fail<IndexError>(where, "Plan::run: ", index_of(result),
+                                   " is out of range, of what the network does here.");
         },
         args_);
   }

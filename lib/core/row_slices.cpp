@@ -101,6 +101,14 @@ std::optional<RowSlices> find_row_slices(const Tensor& x, Where where) {
                    slices->values};  // kernels trust the indices: they stay
 }
 
+Tensor core::whole(const Tensor& x, Where where) {
+  std::optional<RowSlices> slices = find_row_slices(x, where);
+  if (!slices.has_value()) return x;
+  Tensor copy = make_sliced(*std::move(slices), x.impl()->shape, where);
+  fill_in(*copy.impl(), where);
+  return copy;
+}
+
 RowSlices row_slices(const Tensor& x, Where where) {
   const TensorImpl& impl = core::described("row_slices", x, where);
   std::optional<RowSlices> slices = find_row_slices(x, where);

@@ -2,6 +2,7 @@
 #include <capstan/tensor.hpp>
 
 #include <cstring>
+#include <exception>
 
 #include "lib/base/text.hpp"
 #include "lib/core/backend.hpp"
@@ -80,7 +81,13 @@ std::vector<T> Tensor::to_vector(Where where) const {
   require_type("to_vector", impl, dtype_of<T>(), where);
   core::host_access("to_vector", impl, where);
   const Tensor host = to(cpu(), where);
-  std::vector<T> values(static_cast<std::size_t>(host.numel()));
+  std::vector<T> values;
+  try {
+    values.resize(static_cast<std::size_t>(host.numel()));
+  } catch (const std::exception&) {  // no memory, or longer than vectors are
+    base::fail<OutOfMemoryError>(where, "to_vector: ", host.numel(), " values of ", host.dtype(),
+                                 " take more memory than there is.");
+  }
   if constexpr (std::is_same_v<T, bool>) {
     const Tensor flat = host.contiguous(where);
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = flat.impl()->as<bool>()[i];
@@ -124,7 +131,7 @@ void detail::require_adaptable(const char* op, const Tensor& tensor, Where where
   template std::vector<T> Tensor::to_vector<T>(Where) const; \
   template std::span<const T> Tensor::span<T>(Where) const;  \
   template const T* Tensor::data<T>(Where) const;
-CAPSTAN_EVERY_TYPE(CAPSTAN_FOR_TYPE)
+CAPSTAN_EVERY_ELEMENT(CAPSTAN_FOR_TYPE)
 #undef CAPSTAN_FOR_TYPE
 
 }  // namespace capstan

@@ -184,13 +184,13 @@ namespace capstan {
 Tensor::Tensor(const Tensor& other) noexcept : impl_(other.impl_) {
   if (impl_ != nullptr) core::retain(impl_);
 }
-Tensor& Tensor::operator=(const Tensor& other) noexcept {
+Tensor& Tensor::operator=(const Tensor& other) & noexcept {
   if (other.impl_ != nullptr) core::retain(other.impl_);
   if (impl_ != nullptr) core::release(impl_);
   impl_ = other.impl_;
   return *this;
 }
-Tensor& Tensor::operator=(Tensor&& other) noexcept {
+Tensor& Tensor::operator=(Tensor&& other) & noexcept {
   TensorImpl* old = std::exchange(impl_, std::exchange(other.impl_, nullptr));
   if (old != nullptr) core::release(old);
   return *this;

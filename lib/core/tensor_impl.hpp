@@ -108,6 +108,8 @@ bool is_row_major(const Shape& shape, const std::int64_t* strides) noexcept;
 Tensor make_sliced(RowSlices slices, const Shape& shape, Where where);
 /// Makes the elements of a tensor held as row slices.
 void fill_in(TensorImpl& impl, Where where);
+/// x, or a copy of it with all its elements: then x stays held as row slices, for lazy optimizers go by them.
+Tensor whole(const Tensor& x, Where where);
 /// The values of row slices, else undefined.
 Tensor sliced_values(const TensorImpl& impl) noexcept;
 

@@ -64,15 +64,19 @@ constexpr unsigned kZen4 = 0x19, kZen5 = 0x1a;
 
 }  // namespace
 
-// Zen 5 reads from its last cache a third faster far ahead than by its own prefetching, Zen 4 a quarter slower. A few
-// lines ahead are no loss.
-const std::int64_t bytes_ahead = amd_family() >= kZen5 ? 8192 : 256;
-// Short rows take a fifth to three fifths of the time so. On Zen 4 rows of 1024 win a fifth where neighbours are busy,
-// and lose a fiftieth where they are not.
-const std::int64_t short_row = amd_family() == kZen4 ? 2048 : 512;
+// A few lines ahead are no loss.
+constinit std::int64_t bytes_ahead = 256;
+// Short rows take a fifth to three fifths of the time so.
+constinit std::int64_t short_row = 512;
 
 const SimdKernels& simd() {
-  static const SimdKernels& chosen = choose_kernels();
+  static const SimdKernels& chosen = [&]() -> const SimdKernels& {
+    // Zen 5 reads from its last cache a third faster far ahead than by its own prefetching, Zen 4 a quarter slower.
+    if (amd_family() >= kZen5) bytes_ahead = 8192;
+    // Rows of 1024 win a fifth where neighbours are busy, and lose a fiftieth where they are not.
+    if (amd_family() == kZen4) short_row = 2048;
+    return choose_kernels();
+  }();
   return chosen;
 }
 

@@ -15,7 +15,7 @@ namespace capstan CAPSTAN_PUBLIC {
 /// Cost      2*rows*out*in1*in2 flops in one product, and for its time a tensor [rows, in1, in2]
 /// Throws    ShapeError  the shapes do not fit     DTypeError, DeviceError
 /// Defined in autograd/bilinear.cpp.
-Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias,
+Tensor bilinear(const Tensor& x1, const Tensor& x2, const Tensor& weight, const Tensor& bias = Tensor(),
                 Where where = Where::current());
 
 }  // namespace capstan

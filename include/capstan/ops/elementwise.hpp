@@ -196,6 +196,8 @@ Tensor is_close(const Tensor& a, const Tensor& b, double relative = 1e-5, double
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b, Where where = Where::current());
 Tensor where(const Tensor& condition, const Tensor& a, Scalar b, Where where = Where::current());
 Tensor where(const Tensor& condition, Scalar a, const Tensor& b, Where where = Where::current());
+/// Of two numbers, in a type that both go with (DTypeError): see scalar.hpp.
+Tensor where(const Tensor& condition, Scalar a, Scalar b, DType dtype = DType::float32, Where where = Where::current());
 
 // --- whole-tensor questions; no broadcasting ---------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, Where where = Where::current());
 ///           DTypeError, DeviceError
 /// Source    PyTorch's nn.functional.linear, with the weight transposed
 /// Defined in autograd/linalg.cpp.
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Where where = Where::current());
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor(), Where where = Where::current());
 
 /// c + a @ b in one pass, as PyTorch's addmm.
 ///

@@ -9,7 +9,7 @@
 // Types   one floating type for all; 16-bit types run step by step
 // Device  that of x
 // Cost    2 * B * T * columns * (I + rows of wh) flops for weights of so many columns; with a tape the gates, and the
-//         states that steps begin with, are kept: B * T * (columns + H), or a state more for an lstm
+//         states that steps begin with, are kept: B * T * (columns + H), H more for a gru and an lstm
 // Throws  what the entries say, and BackendError for 2^31 and more steps of all rows, inputs or columns
 // Rows with fewer steps than T are given by `lengths`: outputs past a row's end are 0, its last state is the one after
 // its last valid step (its first valid step if `reverse`; the initial state if there is none), and what x has there is

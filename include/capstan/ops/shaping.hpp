@@ -3,6 +3,8 @@
 //
 // Axes may be negative: -1 is the last. Throws IndexError for an axis out of range, ShapeError for sizes that do not
 // fit. Defined in autograd/shaping.cpp, joining.cpp and grids.cpp.
+#include <array>
+#include <cstddef>
 #include <vector>
 
 #include <capstan/tensor.hpp>
@@ -92,6 +94,26 @@ std::vector<Tensor> split_sizes(const Tensor& x, std::span<const std::int64_t> s
                                 Where where = Where::current());
 std::vector<Tensor> split_sizes(const Tensor& x, std::initializer_list<std::int64_t> sizes, int axis = 0,
                                 Where where = Where::current());
+namespace detail {
+void unstack(std::span<Tensor> parts, const Tensor& x, int axis, Where where);
+void split(std::span<Tensor> parts, const Tensor& x, int axis, Where where);
+}  // namespace detail
+
+/// The same for a count that is known: `auto [mean, deviation] = split<2>(x, -1)`. ShapeError unless the axis has N
+/// slices, or divides into N parts.
+template <std::size_t N>
+std::array<Tensor, N> unstack(const Tensor& x, int axis = 0, Where where = Where::current()) {
+  std::array<Tensor, N> parts;
+  detail::unstack(parts, x, axis, where);
+  return parts;
+}
+template <std::size_t N>
+std::array<Tensor, N> split(const Tensor& x, int axis = 0, Where where = Where::current()) {
+  std::array<Tensor, N> parts;
+  detail::split(parts, x, axis, where);
+  return parts;
+}
+
 /// A view of begin[i] .. begin[i]+size[i]-1 along each axis; size -1 means to the end. IndexError if they reach out.
 Tensor slice(const Tensor& x, std::initializer_list<std::int64_t> begin, std::initializer_list<std::int64_t> size,
              Where where = Where::current());

@@ -21,9 +21,10 @@ namespace optim {
 /// Every element limited to [-limit, limit], limit >= 0, or to [low, high]. NaN stays NaN. For a single tensor there is
 /// `clip`, whose gradient this has. PyTorch's clip_grad_value_.
 /// Throws Error  the limit is negative, low exceeds high, or one is NaN
-std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double limit, Where where = Where::current());
-std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, double high,
-                                  Where where = Where::current());
+[[nodiscard]] std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double limit,
+                                                Where where = Where::current());
+[[nodiscard]] std::vector<Tensor> clip_by_value(std::vector<Tensor> gradients, double low, double high,
+                                                Where where = Where::current());
 
 /// The norm of all elements of all tensors together: (sum |x|^order)^(1/order), for an infinite order max |x|.
 ///
@@ -54,14 +55,15 @@ struct ClippedGradients {
 /// A norm that is infinite makes 0 of finite elements and NaN of infinite ones, as in PyTorch; one that is NaN makes
 /// everything NaN. An infinite limit clips nothing. Pascanu, Mikolov, Bengio 2013. TensorFlow's clip_by_global_norm;
 /// with .epsilon = 1e-6 PyTorch's clip_grad_norm_.
-ClippedGradients clip_by_global_norm(std::vector<Tensor> gradients, double limit, const ClipOptions& options = {},
-                                     Where where = Where::current());
+[[nodiscard]] ClippedGradients clip_by_global_norm(std::vector<Tensor> gradients, double limit,
+                                                   const ClipOptions& options = {}, Where where = Where::current());
 
 /// The same for one tensor by its own norm: TensorFlow's clip_by_norm.
-Tensor clip_by_norm(Tensor gradient, double limit, const ClipOptions& options = {}, Where where = Where::current());
+[[nodiscard]] Tensor clip_by_norm(Tensor gradient, double limit, const ClipOptions& options = {},
+                                  Where where = Where::current());
 /// Each tensor by its own norm.
-std::vector<Tensor> clip_by_norm(std::vector<Tensor> gradients, double limit, const ClipOptions& options = {},
-                                 Where where = Where::current());
+[[nodiscard]] std::vector<Tensor> clip_by_norm(std::vector<Tensor> gradients, double limit,
+                                               const ClipOptions& options = {}, Where where = Where::current());
 
 }  // namespace optim
 }  // namespace capstan

@@ -47,7 +47,7 @@ class LossScaler {
   /// Gradients / scale, each in its own type, in place where nobody else holds them, and whether all are finite: one
   /// pass. Undefined ones stay undefined, row slices slices. Several calls count together until the next `update`, so
   /// that several optimizers can share one scaler. Clip behind it. Throws DTypeError, DeviceError.
-  UnscaledGradients unscale(std::vector<Tensor> gradients, Where where = Where::current());
+  [[nodiscard]] UnscaledGradients unscale(std::vector<Tensor> gradients, Where where = Where::current());
   /// Ends a step: if all its gradients were finite, the scale grows when it is time, else it shrinks, and the step
   /// counts as skipped. Throws Error if nothing was unscaled since the last update.
   void update(Where where = Where::current());

@@ -14,10 +14,11 @@
 
 namespace capstan::on_cpu {
 
+// Set before the first kernel is chosen, which may be while a program's own statics are made.
 /// How far ahead of what they read sums and extremes fetch.
-extern const std::int64_t bytes_ahead;
+extern std::int64_t bytes_ahead;
 /// Rows of up to so many elements are summed, and their extremes found, four at a time.
-extern const std::int64_t short_row;
+extern std::int64_t short_row;
 
 /// c [m, n] (+)= a [m, k] * b [k, n], for products so small that packing them would cost more than it brings.
 /// a may be read transposed: element (i, p) is a[i * a_row + p * a_column]. b and c have unit columns.
