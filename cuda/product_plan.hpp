@@ -21,8 +21,8 @@ inline MatrixLayout layout_of(std::int64_t rows, std::int64_t columns, std::int6
   return {};
 }
 inline MatrixLayout layout_of(const TensorImpl& x) {
-  const int r = x.rank();
-  return layout_of(x.shape[r - 2], x.shape[r - 1], x.strides[r - 2], x.strides[r - 1]);
+  const std::int64_t* const strides_end = x.strides + x.rank();
+  return layout_of(x.shape[-2], x.shape[-1], strides_end[-2], strides_end[-1]);
 }
 
 /// out [..., m, n] = x [..., m, k] y [..., k, n], where out is contiguous and not empty, and the layouts of x and y fit.

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <capstan/create.hpp>
@@ -121,6 +123,13 @@ Tensor padded(const Tensor& x, const std::vector<std::int64_t>& sizes, const Joi
 }
 
 }  // namespace
+
+// It cannot be assigned to, but made anew (C++20, basic.life).
+void remake(const Tensor& field, Tensor by) noexcept {
+  Tensor* const place = const_cast<Tensor*>(&field);
+  place->~Tensor();
+  ::new (static_cast<void*>(place)) Tensor(std::move(by));
+}
 
 Tensor join(std::span<const Tensor*> parts, const Joining& joining) {
   std::vector<std::int64_t> sizes;

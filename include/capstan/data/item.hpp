@@ -241,12 +241,8 @@ void for_each_tensor(T& value, const F& f) {
                      })
     for (auto& part : value) for_each_tensor(part, f);
 }
-/// Puts another tensor where a const field of a struct is: it cannot be assigned to, but made anew (C++20, basic.life).
-inline void remake(const Tensor& field, Tensor by) noexcept {
-  Tensor* const place = const_cast<Tensor*>(&field);
-  place->~Tensor();
-  ::new (static_cast<void*>(place)) Tensor(std::move(by));
-}
+/// Puts another tensor where a const field of a struct is.
+void remake(const Tensor& field, Tensor by) noexcept;
 template <class T>
 void move_to(Item& item, Device device, Where where) {
   for_each_tensor(item.as<T>(), [&]<class X>(X& tensor) {

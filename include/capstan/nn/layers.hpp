@@ -22,6 +22,7 @@ struct LinearOptions {
 /// y = x @ weight + bias.
 ///
 /// Shapes  x [..., inputs], weight [inputs, outputs], bias [outputs]; y [..., outputs]
+/// Types   floating; x and the weight promote, as in `linear`, where other layers ask for the weight's type
 /// Start   glorot_uniform; the bias 0
 /// Throws  ShapeError unless inputs and outputs are >= 1, or if x does not fit
 ///         DTypeError  a type that is not floating

@@ -5,6 +5,7 @@
 // within 4 ULP in float32 and float64; gradients are differentiable, to any order. Where a function has a kink, the
 // entry says what its gradient is there: PyTorch's choice. At -infinity silu, mish and gelu are NaN, as 0 times infinity
 // is; so are, at both infinities, the gradients of silu, mish and the exact gelu.
+// 16-bit types are computed in float32 and rounded once.
 // Defined in autograd/activation.cpp; the rules are in lib/kernels/activation_ops.hpp and parametric_ops.hpp.
 #include <cstdint>
 

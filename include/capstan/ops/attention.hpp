@@ -68,6 +68,7 @@ Tensor causal_mask(std::int64_t queries, std::int64_t keys, std::int64_t offset 
 /// twice that, as the authors have it. Press et al., "Train short, test long", 2022.
 ///
 /// Shapes    result [heads, queries, keys]
+/// Types     floating, that of the options
 /// Throws    ShapeError unless heads >= 1 and the others >= 0     DTypeError  a type that is not floating
 Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, std::int64_t offset = 0,
                   TensorOptions options = {}, Where where = Where::current());

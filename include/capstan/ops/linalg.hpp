@@ -39,6 +39,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = Tensor
 /// Shapes    a [m, k], b [k, n]; c broadcasts to [m, n]
 /// Types     floating; promoted
 /// Gradient  for all three
+/// Cost      2*m*k*n flops
 /// Throws    ShapeError, DTypeError, DeviceError
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, Where where = Where::current());
 

@@ -5,7 +5,8 @@
 // Lists are taken by value where tensors come back: elements that nobody else holds, and that no tape follows, are
 // computed in place, so hand over lists that you no longer need by std::move, or straight from
 // `GradientTape::gradient`. Undefined tensors stay undefined. Gradients held as row slices (sparse.hpp) stay slices.
-// All is checked before anything changes. Defined in autograd/lists.cpp.
+// All is checked before anything changes.
+// Defined in autograd/lists.cpp.
 #include <span>
 #include <vector>
 

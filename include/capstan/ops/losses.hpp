@@ -73,6 +73,7 @@ Tensor log_cosh_loss(const Tensor& prediction, const Tensor& target, const LossO
 ///
 /// Gradient  for x: g * (x - target) / max(x * (1 - x), 1e-12), as in PyTorch
 /// Throws    Error  an x outside [0, 1]. sigmoid_cross_entropy takes any number and is more exact
+/// Source    PyTorch's nn.functional.binary_cross_entropy
 Tensor binary_cross_entropy(const Tensor& prediction, const Tensor& target, const LossOptions& options = {},
                             Where where = Where::current());
 

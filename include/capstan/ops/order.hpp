@@ -74,6 +74,7 @@ struct QuantileOptions {
 /// Gradient  for x: to the neighbours in the parts in which they count. q is a constant
 /// Cost      one sort of all elements
 /// Throws    Error  q outside [0, 1]    ShapeError  an empty reduction, or q with more axes    DTypeError  other types
+/// Source    numpy.quantile
 Tensor quantile(const Tensor& x, double q, Axes axes = {}, QuantileOptions options = {},
                 Where where = Where::current());
 Tensor quantile(const Tensor& x, const Tensor& q, Axes axes = {}, QuantileOptions options = {},

@@ -90,6 +90,7 @@ RnnResult gru(const Tensor& x, const Tensor& h0, const GruWeights& weights, bool
 ///
 /// Shapes    x [B, I]; h [B, P]; c [B, H]
 /// Gradient  for all tensors
+/// Cost      8 * B * H * (I + P) flops
 /// Throws    ShapeError, DTypeError, DeviceError
 LstmState lstm_cell(const Tensor& x, const Tensor& h, const Tensor& c, const LstmWeights& weights,
                     Where where = Where::current());
