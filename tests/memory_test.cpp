@@ -374,6 +374,8 @@ namespace {
 /// In a forked child: every way to the shared cache, and a thread in the place of one that is no more.
 bool can_allocate() {
   alarm(60);  // instead of waiting for ever for a lock
+  const debug::MemoryTimeline blocks;
+  const debug::Profiler operations;
   const std::int64_t before = memory::stats().in_use;
   for (int i = 0; i < 100; ++i) zeros({20000});
   std::thread([] {
