@@ -2,6 +2,7 @@
 #include "tests/support.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <thread>
 
@@ -38,7 +39,10 @@ TEST_CASE("an observer goes while other threads never rest", "[debug][threads]")
   std::vector<std::thread> workers;
   for (int i = 0; i < 8; ++i)
     workers.emplace_back([&] {
-      const debug::Observer own([&](const debug::Operation&) { ++seen; });
+      const debug::Observer own([&](const debug::Operation&) {
+        ++seen;
+        std::this_thread::sleep_for(std::chrono::microseconds(200));  // so that some thread is always being told
+      });
       const Tensor a = ones({2});
       while (!is_over) exp(a);
     });

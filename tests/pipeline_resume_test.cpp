@@ -309,6 +309,13 @@ TEST_CASE("batches may change before functions, on workers too, and not where th
   refused("cache prefetch", [](auto batches) { return batches | data::cache() | data::prefetch(1); });
   refused("window(2,1,1)", [](auto batches) { return batches | data::window(2); });
   refused("map shuffle(3)", [&](auto batches) { return batches | data::map(twice) | data::shuffle(3); });
+  refused("bucket_by_length(5, 2 2)", [](auto batches) {
+    return batches | data::bucket_by_length([](const Tensor& x) { return x.size(0); }, {5}, {2});
+  });
+  auto all = data::range(10) | data::batch(4) | data::repeat(4) | data::shuffle(3);
+  auto full = data::range(10) | data::batch(4, {.drop_rest = true}) | data::repeat(4) | data::shuffle(3);
+  CHECK(message_of<Error>([&] { full.restore(state_behind(all, 3)); }).find("`from batch(4, full) repeat") !=
+        std::string::npos);
 }
 
 TEST_CASE("after an error batches keep their size", "[data][pipeline][host]") {
