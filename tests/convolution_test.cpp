@@ -224,6 +224,34 @@ TEST_CASE("convolutions of few places and many channels agree with plain loops",
   }
 }
 
+TEST_CASE("convolutions of many weights agree with plain loops", "[convolution][blocks]") {
+  const auto setting = [](std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
+    return Setting{2, {{}, h, w}, batch, groups, in, out, false};
+  };
+  const Axis five{5, 3, 1, 1, 1, 1}, halved{7, 3, 2, 1, 1, 1}, single{4, 1, 1, 1, 0, 0}, large{13, 12, 1, 1, 0, 0};
+  for (const Setting& s : {setting(2, five, five, 1, 130, 150), setting(1, five, five, 2, 97, 151),
+                           setting(2, halved, {9, 3, 1, 2, 2, 2}, 1, 140, 110), setting(3, single, single, 1, 310, 430),
+                           setting(1, large, large, 1, 20, 60),                          // one channel at a time
+                           setting(1, {}, {4000, 3, 500, 1, 0, 0}, 1, 300, 150),         // an input larger than a round's
+                           setting(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 70, 130)}) {  // minimal filtering
+    check_setting(s, DType::float64, 4, tolerance::roundings64);
+    check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
+  }
+}
+
+TEST_CASE("a batch of many weights that takes several rounds has the results of its parts", "[convolution][host]") {
+  const Tensor x = random_in(-1, 1, {210, 260, 7, 7}, DType::float32, 1);
+  const Tensor w = random_in(-1, 1, {256, 260, 3, 3}, DType::float32, 2), b = random_in(-1, 1, {256}, DType::float32, 3);
+  for (const std::int64_t stride : {1, 2}) {  // with minimal filtering and without
+    const ConvOptions options{.stride = stride, .padding = 1};
+    const Tensor all_images = conv2d(x, w, b, options);
+    for (const std::int64_t first : {0, 90, 180}) {
+      const Range some{first, first + 30};
+      CHECK(same(conv2d(x.index({some}), w, b, options), all_images.index({some})));
+    }
+  }
+}
+
 TEST_CASE("convolutions of planes that stand alone agree with plain loops at all borders", "[convolution]") {
   const auto setting = [](Axis h, Axis w, std::int64_t groups, std::int64_t out) {
     return Setting{2, {{}, h, w}, 2, groups, 1, out, false};
@@ -359,7 +387,8 @@ TEST_CASE("a convolution gives the same bits for any number of threads", "[convo
     Shape x, w;
   };
   for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}},
-                             Sizes{{2, 30, 7, 7}, {192, 30, 3, 3}}, Sizes{{5, 20, 30, 31}, {200, 20, 3, 3}}}) {
+                             Sizes{{2, 30, 7, 7}, {192, 30, 3, 3}}, Sizes{{5, 20, 30, 31}, {200, 20, 3, 3}},
+                             Sizes{{3, 130, 7, 7}, {160, 130, 3, 3}}}) {
     const Tensor x = random_in(-1, 1, sizes.x, DType::float32, 1), w = random_in(-1, 1, sizes.w, DType::float32, 2);
     const Tensor depthwise = random_in(-1, 1, {sizes.x[1], 1, 3, 3}, DType::float32, 3);
     const auto all = [&](std::int64_t stride) {

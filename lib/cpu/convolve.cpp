@@ -32,41 +32,37 @@ void turn_weights(const PanelWeights<T>& w, const Channels& c, std::int64_t kern
                 w.end);
 }
 
-/// Room for the weights that are turned at once.
+/// Channels whose weights are turned at once, and room for them.
 struct Turned {
   std::int64_t channels, elements;
-  Turned(std::int64_t kernel, std::int64_t width)
-      : channels(std::max<std::int64_t>(128 / kernel, 1)), elements((channels * kernel + kTurned) * width) {}
+  Turned(std::int64_t kernel, std::int64_t width, std::int64_t rows)
+      : channels(std::max<std::int64_t>(rows / kernel, 1)), elements((channels * kernel + kTurned) * width) {}
 };
 
-/// The weights of a panel as its products take them: [from x taps, width]; with tiles [products, from x taps, width].
+/// The weights of a panel's channels from .. from + count as its products take them: [count x taps, width]; with tiles
+/// [products, count x taps, width], `plane` apart.
 template <class T>
-void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& blocks, const Channels& c, T* turned,
-                  T* packed) {
-  if (pass.taps() == 0) return;
+void pack_weights(const PanelWeights<T>& w, const Pass& pass, const Blocks& blocks, const Channels& c,
+                  std::int64_t from, std::int64_t count, std::int64_t plane, T* turned, T* packed) {
   const PassAxis &depth = pass.axis[0], &height = pass.axis[1], &columns = pass.axis[2];
-  const std::int64_t kernel = depth.kernel * height.kernel * columns.kernel;
-  const std::int64_t at_once = Turned(kernel, w.width).channels, plane = c.from * blocks.taps(pass) * w.width;
+  const std::int64_t kernel = pass.kernel();
   const Shares shares(static_cast<std::int64_t>(columns.taps.size()));
   std::int64_t taps[5];
   for (std::size_t k = 0; blocks.tile != 0 && k < columns.taps.size(); ++k) taps[k] = columns.taps[k].weight;
-  for (std::int64_t from = 0; from < c.from; from += at_once) {
-    const std::int64_t count = std::min(at_once, c.from - from);
-    turn_weights(w, c, kernel, from, count, turned);
-    for (std::int64_t channel = 0; channel < count; ++channel)
-      for (const Tap& d : depth.taps)
-        for (const Tap& h : height.taps) {
-          const std::int64_t line = (d.weight * height.kernel + h.weight) * columns.kernel;
-          const T* const row = turned + (channel * kernel + line) * w.width;
-          if (blocks.tile != 0) {
-            simd().of<T>().filter_weights(row, taps, static_cast<int>(columns.taps.size()), shares.of, w.width, packed,
-                                          plane);
-            packed += w.width;
-            continue;
-          }
-          for (const Tap& tap : columns.taps) packed = std::copy_n(row + tap.weight * w.width, w.width, packed);
+  turn_weights(w, c, kernel, from, count, turned);
+  for (std::int64_t channel = 0; channel < count; ++channel)
+    for (const Tap& d : depth.taps)
+      for (const Tap& h : height.taps) {
+        const std::int64_t line = (d.weight * height.kernel + h.weight) * columns.kernel;
+        const T* const row = turned + (channel * kernel + line) * w.width;
+        if (blocks.tile != 0) {
+          simd().of<T>().filter_weights(row, taps, static_cast<int>(columns.taps.size()), shares.of, w.width, packed,
+                                        plane);
+          packed += w.width;
+          continue;
         }
-  }
+        for (const Tap& tap : columns.taps) packed = std::copy_n(row + tap.weight * w.width, w.width, packed);
+      }
 }
 
 /// In how many shares tasks take the panels of few blocks, so that the threads end together: up to two tasks a thread.
@@ -79,99 +75,240 @@ std::int64_t panel_shares(std::int64_t blocks, std::int64_t panels) {
   return best;
 }
 
-/// One pass with the channels of the result in the lanes.
+/// One pass with the channels of the result in the lanes. Few weights are packed once, and a block is done with all of
+/// them while its input is in the cache. Of many weights some channels of a panel are packed at a time, and many blocks
+/// are done with them while they are there.
 template <class T>
 class ChannelLanes {
  public:
-  ChannelLanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, int tile)
+  ChannelLanes(const Pass& pass, const Channels& c, const T* weight, const T* bias, std::int64_t batch, int tile)
       : pass_(pass),
         c_(c),
-        blocks_(pass, c.from, tile),
-        steps_(tap_offsets(pass, blocks_, c.from)),
+        weight_(weight),
+        bias_(bias),
+        batch_(batch),
         lanes_(simd().of<T>().lanes),
         width_(std::min(simd().of<T>().panel, padded(c.to, lanes_))),
         panels_(parts(c.to, width_)),
-        count_(c.from * blocks_.taps(pass)),
-        panel_(blocks_.products() * count_ * width_ + width_),
-        packed_(c.groups * panels_ * panel_, core::calling_place()) {
-    const std::int64_t kernel = pass.axis[0].kernel * pass.axis[1].kernel * pass.axis[2].kernel;
-    const std::int64_t room = Turned(kernel, width_).elements * static_cast<std::int64_t>(sizeof(T));
-    const T* const end_of_weights = weight + c.groups * c.from * c.to * kernel;
-    for_lanes(c.groups * panels_, 65536 / panel_ + 1, room,
-              [&](std::byte* turned, std::int64_t begin, std::int64_t end) {
-                for (std::int64_t i = begin; i < end; ++i) {
-                  const std::int64_t group = i / panels_, first = i % panels_ * width_;
-                  T* const start = packed_.data() + i * panel_;
-                  for (std::int64_t lane = 0; lane < width_; ++lane)
-                    start[lane] = bias != nullptr && first + lane < c.to ? bias[group * c.to + first + lane] : T(0);
-                  const T* const own = weight + group * c.group_stride + first * c.to_stride;
-                  pack_weights({own, end_of_weights, std::min(width_, c.to - first), width_}, pass, blocks_, c,
-                               reinterpret_cast<T*>(turned), start + width_);
-                }
-              });
-  }
+        many_(has_many_weights(tile)),
+        turned_(pass.kernel(), width_, many_ ? kSteps : kSteps / 2),
+        at_once_(many_ ? std::min(turned_.channels, c.from) : c.from),
+        blocks_(pass, at_once_, tile),
+        steps_(tap_offsets(pass, blocks_, at_once_)),
+        count_(c.from * blocks_.taps(pass)) {}
 
   /// False if tiles gave a result that is not finite. They bring such elements, and very large ones, to results whose
   /// windows do not have them; the results are to be made anew without.
-  bool run(const T* in, T* out, std::int64_t batch) const {
+  bool run(const T* in, T* out) const {
     std::atomic<bool> all_good{true};
-    const std::int64_t blocks = batch * c_.groups * blocks_.total();
-    const std::int64_t shares = panel_shares(blocks, panels_);
-    const Tasks all(blocks * shares,
-                    static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to));
-    const std::int64_t input = padded(blocks_.input(c_.from), 16), plane = blocks_.places() * width_;
-    const std::int64_t sums = blocks_.products() * plane;
-    // a row of the input is made products of where later the results stand
-    const std::int64_t results = blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare());
-    const std::int64_t slot_size = padded(input + sums + results, 16);
-    core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
-    core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
-    all.run([&](std::int64_t task, std::int64_t slot) {
-      T *const x = scratch.data() + slot * slot_size, *const products = x + input, *const spare = products + sums;
-      std::int32_t* const places = offsets.data() + slot * blocks_.places();
-      const std::int64_t share = task % shares, plane_number = task / shares / blocks_.total();
-      const std::int64_t image = plane_number / c_.groups, group = plane_number % c_.groups;
-      const Block block(pass_, blocks_, task / shares % blocks_.total());
-      load_block(pass_, blocks_, block, in + (image * c_.groups + group) * c_.from * pass_.in_plane(), c_.from, x,
-                 spare);
-      const std::int64_t count = place_offsets(pass_, blocks_, block, places);
-      for (std::int64_t panel = panels_ * share / shares; panel < panels_ * (share + 1) / shares; ++panel) {
-        const T* const bias = packed_.data() + (group * panels_ + panel) * panel_;
-        for (std::int64_t product = 0; product < blocks_.products(); ++product)
-          multiply(bias + width_ + product * count_ * width_, blocks_.tile == 0 ? bias : nullptr,
-                   x + product * blocks_.phase, places, count, products + product * plane);
-        const T* const result = blocks_.tile == 0 ? products : spare;
-        if (blocks_.tile != 0) simd().of<T>().filter_output(products, plane, count, blocks_.tile, width_, bias, spare);
-        const std::int64_t first = panel * width_;
-        T* const to = out + ((image * c_.groups + group) * c_.to + first) * pass_.out_plane();
-        for_out_runs(pass_, blocks_, block, [&](std::int64_t at, std::int64_t offset, std::int64_t run_length) {
-          if (blocks_.tile != 0 && simd().of<T>().any_bad(result + at * width_, run_length * width_, true))
-            all_good.store(false, std::memory_order_relaxed);
-          store_places(result + at * width_, width_, std::min(width_, c_.to - first), run_length, to + offset,
-                       pass_.out_plane(), pass_.axis[2].out_step);
-        });
-      }
-    });
+    if (many_) run_panels(in, out, all_good);
+    else run_blocks(in, out, all_good);
     return all_good.load(std::memory_order_relaxed);
   }
 
  private:
-  void multiply(const T* weights, const T* bias, const T* x, const std::int32_t* places, std::int64_t place_count,
-                T* sums) const {
+  /// Sums for each channel, and elements of the input, that are at hand at once.
+  static constexpr std::int64_t kSumsAtOnce = 1 << 13, kInputAtOnce = 1 << 21;
+
+  /// Whether weights, as products take them, are more than a second-level cache keeps; or more than is worth to bring
+  /// there from beyond for so few results.
+  bool has_many_weights(int tile) const {
+    constexpr std::int64_t kMany = 1 << 19, kManyOfFew = 1 << 17;
+    const std::int64_t columns = static_cast<std::int64_t>(pass_.axis[2].taps.size()), count = pass_.axis[2].count;
+    const std::int64_t weights =
+        c_.from * c_.to * (tile == 0 ? pass_.taps() : pass_.taps() / columns * kProducts);
+    const std::int64_t in_row = tile == 0 ? count : parts(count, tile) * kProducts;
+    const bool few = batch_ <= kSumsAtOnce / (pass_.axis[0].count * pass_.axis[1].count * in_row);
+    return weights >= (few ? kManyOfFew : kMany);
+  }
+  double operations() const {
+    return static_cast<double>(batch_ * c_.groups) * static_cast<double>(pass_.results() * c_.from * pass_.taps()) *
+           static_cast<double>(c_.to);
+  }
+  std::int64_t sums() const { return blocks_.products() * blocks_.places() * width_; }  // of a block
+  /// Where results of tiles stand, and before that a row of the input that is made products of.
+  std::int64_t results() const {
+    return blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare());
+  }
+
+  /// Where the weights of panel i of all groups' stand.
+  PanelWeights<T> weights_of(std::int64_t i) const {
+    const std::int64_t first = i % panels_ * width_;
+    return {weight_ + i / panels_ * c_.group_stride + first * c_.to_stride,
+            weight_ + c_.groups * c_.from * c_.to * pass_.kernel(), std::min(width_, c_.to - first), width_};
+  }
+  void put_bias(std::int64_t i, T* to) const {
+    const std::int64_t first = i % panels_ * width_, count = std::min(width_, c_.to - first);
+    if (bias_ == nullptr) return void(std::fill_n(to, width_, T(0)));
+    std::fill(std::copy_n(bias_ + i / panels_ * c_.to + first, count, to), to + width_, T(0));
+  }
+
+  void run_blocks(const T* in, T* out, std::atomic<bool>& all_good) const {
+    const std::int64_t panel_size = blocks_.products() * count_ * width_ + width_;  // its biases, then its weights
+    core::Scratch<T> packed(c_.groups * panels_ * panel_size, core::calling_place());
+    for_lanes(c_.groups * panels_, 65536 / panel_size + 1, turned_.elements * static_cast<std::int64_t>(sizeof(T)),
+              [&](std::byte* turned, std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; ++i) {
+                  T* const own = packed.data() + i * panel_size;
+                  put_bias(i, own);
+                  for (std::int64_t from = 0; from < c_.from && count_ > 0; from += turned_.channels)
+                    pack_weights(weights_of(i), pass_, blocks_, c_, from, std::min(turned_.channels, c_.from - from),
+                                 count_ * width_, reinterpret_cast<T*>(turned),
+                                 own + width_ + from * blocks_.taps(pass_) * width_);
+                }
+              });
+
+    const std::int64_t blocks = batch_ * c_.groups * blocks_.total();
+    const std::int64_t shares = panel_shares(blocks, panels_);
+    const Tasks all(blocks * shares, operations());
+    const std::int64_t input = padded(blocks_.input(c_.from), 16);
+    const std::int64_t slot_size = padded(input + sums() + results(), 16);
+    core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
+    core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
+    all.run([&](std::int64_t task, std::int64_t slot) {
+      T *const x = scratch.data() + slot * slot_size, *const products = x + input, *const spare = products + sums();
+      std::int32_t* const places = offsets.data() + slot * blocks_.places();
+      const std::int64_t share = task % shares, plane = task / shares / blocks_.total(), group = plane % c_.groups;
+      const Block block(pass_, blocks_, task / shares % blocks_.total());
+      load_block(pass_, blocks_, block, in + plane * c_.from * pass_.in_plane(), c_.from, x, spare);
+      const std::int64_t count = place_offsets(pass_, blocks_, block, places);
+      for (std::int64_t panel = panels_ * share / shares; panel < panels_ * (share + 1) / shares; ++panel) {
+        const T* const bias = packed.data() + (group * panels_ + panel) * panel_size;
+        multiply(bias + width_, count_ * width_, bias, x, places, count, count_, false, products);
+        finish(block, plane, panel, bias, products, count, spare, out, all_good);
+      }
+    });
+  }
+
+  /// Some blocks of all images.
+  struct Round {
+    std::int64_t begin, end;
+    std::int64_t count() const { return end - begin; }
+    Round part(std::int64_t number, std::int64_t of) const {
+      return {begin + count() * number / of, begin + count() * (number + 1) / of};
+    }
+  };
+
+  void run_panels(const T* in, T* out, std::atomic<bool>& all_good) const {
+    const Round all{0, batch_ * blocks_.total()};
+    const std::int64_t input = padded(blocks_.input(c_.from), 16), sums_of_block = sums() / width_;
+    const std::int64_t most = std::min(kSumsAtOnce / sums_of_block, kInputAtOnce / (c_.groups * input));
+    const std::int64_t rounds = parts(all.count(), std::max<std::int64_t>(most, 1));
+    core::Scratch<T> inputs(parts(all.count(), rounds) * c_.groups * input, core::calling_place());
+    for (std::int64_t i = 0; i < rounds; ++i) {
+      const Round round = all.part(i, rounds);
+      load_inputs(round, in, inputs.data(), input);
+      run_round(round, inputs.data(), input, out, all_good);
+    }
+  }
+
+  /// The blocks' inputs [blocks, groups, input].
+  void load_inputs(const Round& round, const T* in, T* to, std::int64_t input) const {
+    const std::int64_t pieces = parts(c_.from, at_once_);  // of a group's channels
+    for_lanes(round.count() * c_.groups * pieces, kExpensiveGrain / (blocks_.input(at_once_) + 1) + 1,
+              results() * static_cast<std::int64_t>(sizeof(T)),
+              [&](std::byte* spare, std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; ++i) {
+                  const std::int64_t number = round.begin + i / pieces / c_.groups, group = i / pieces % c_.groups;
+                  const std::int64_t from = i % pieces * at_once_;
+                  const std::int64_t plane = (number / blocks_.total() * c_.groups + group) * c_.from + from;
+                  load_block(pass_, blocks_, Block(pass_, blocks_, number % blocks_.total()),
+                             in + plane * pass_.in_plane(), std::min(at_once_, c_.from - from),
+                             to + i / pieces * input + from * blocks_.plane, reinterpret_cast<T*>(spare));
+                }
+              });
+  }
+
+  /// In how many parts threads take a round's blocks for each panel, so that they end together. Each packs the weights.
+  std::int64_t round_parts(std::int64_t blocks) const {
+    constexpr std::int64_t kPacking = 32;  // packing a weight takes as long as so many multiplications
+    const std::int64_t panels = c_.groups * panels_, most = std::min<std::int64_t>(blocks, threads());
+    const auto longest = [&](std::int64_t of) {
+      return parts(panels * of, threads()) * (parts(blocks, of) * blocks_.places() + kPacking);
+    };
+    std::int64_t best = 1;
+    for (std::int64_t of = 2; of <= most; ++of)
+      if (longest(of) < longest(best)) best = of;
+    return best;
+  }
+
+  void run_round(const Round& round, const T* inputs, std::int64_t input, T* out, std::atomic<bool>& all_good) const {
+    const std::int64_t of = round_parts(round.count()), most = parts(round.count(), of);
+    const Tasks all(c_.groups * panels_ * of, operations());
+    const std::int64_t taps = blocks_.taps(pass_), plane = at_once_ * taps * width_;
+    const std::int64_t packed = width_ + blocks_.products() * plane;
+    const bool as_turned = blocks_.tile == 0 && pass_.takes_kernel_in_order();
+    const std::int64_t slot_size = padded(packed + turned_.elements + most * sums() + results(), 16);
+    core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
+    core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
+    all.run([&](std::int64_t task, std::int64_t slot) {
+      T *const bias = scratch.data() + slot * slot_size, *const weights = bias + width_, *const turned = bias + packed;
+      T *const products = turned + turned_.elements, *const spare = products + most * sums();
+      std::int32_t* const places = offsets.data() + slot * blocks_.places();
+      const std::int64_t i = task / of, group = i / panels_;
+      const Round own = round.part(task % of, of);
+      const auto each_block = [&](auto use) {
+        for (std::int64_t number = own.begin; number < own.end; ++number) {
+          const Block block(pass_, blocks_, number % blocks_.total());
+          use(block, number, place_offsets(pass_, blocks_, block, places), products + (number - own.begin) * sums());
+        }
+      };
+      put_bias(i, bias);
+      for (std::int64_t from = 0; from < c_.from; from += at_once_) {
+        const std::int64_t channels = std::min(at_once_, c_.from - from);
+        if (as_turned) turn_weights(weights_of(i), c_, pass_.kernel(), from, channels, weights);
+        else pack_weights(weights_of(i), pass_, blocks_, c_, from, channels, plane, turned, weights);
+        each_block([&](const Block&, std::int64_t number, std::int64_t count, T* to) {
+          const T* const x = inputs + ((number - round.begin) * c_.groups + group) * input + from * blocks_.plane;
+          multiply(weights, plane, bias, x, places, count, channels * taps, from > 0, to);
+        });
+      }
+      each_block([&](const Block& block, std::int64_t number, std::int64_t count, T* from) {
+        finish(block, number / blocks_.total() * c_.groups + group, i % panels_, bias, from, count, spare, out,
+               all_good);
+      });
+    });
+  }
+
+  /// The sums of a block over the channels at x, which have so many taps; `onward` from those before. A product's weights
+  /// lie `plane` behind those of the one before it.
+  void multiply(const T* weights, std::int64_t plane, const T* bias, const T* x, const std::int32_t* places,
+                std::int64_t count, std::int64_t taps, bool onward, T* sums) const {
     const auto registers = static_cast<int>(width_ / lanes_);
-    for (std::int64_t k = 0; k == 0 || k < count_; k += kSteps)
-      simd().of<T>().offset_gemm({x, places, place_count, steps_.data() + k, std::min(kSteps, count_ - k),
-                                  weights + k * width_, bias, sums, registers,
-                                  k > 0 ? SumStart::onward : SumStart::anew});
+    for (std::int64_t product = 0; product < blocks_.products(); ++product)
+      for (std::int64_t k = 0; k == 0 || k < taps; k += kSteps)
+        simd().of<T>().offset_gemm({x + product * blocks_.phase, places, count, steps_.data() + k,
+                                    std::min(kSteps, taps - k), weights + product * plane + k * width_,
+                                    blocks_.tile == 0 ? bias : nullptr, sums + product * blocks_.places() * width_,
+                                    registers, onward || k > 0 ? SumStart::onward : SumStart::anew});
+  }
+
+  /// Results of a block, from its sums, to where they belong.
+  void finish(const Block& block, std::int64_t plane, std::int64_t panel, const T* bias, const T* sums,
+              std::int64_t count, T* spare, T* out, std::atomic<bool>& all_good) const {
+    const T* const result = blocks_.tile == 0 ? sums : spare;
+    if (blocks_.tile != 0)
+      simd().of<T>().filter_output(sums, blocks_.places() * width_, count, blocks_.tile, width_, bias, spare);
+    const std::int64_t first = panel * width_;
+    T* const to = out + (plane * c_.to + first) * pass_.out_plane();
+    for_out_runs(pass_, blocks_, block, [&](std::int64_t at, std::int64_t offset, std::int64_t run_length) {
+      if (blocks_.tile != 0 && simd().of<T>().any_bad(result + at * width_, run_length * width_, true))
+        all_good.store(false, std::memory_order_relaxed);
+      store_places(result + at * width_, width_, std::min(width_, c_.to - first), run_length, to + offset,
+                   pass_.out_plane(), pass_.axis[2].out_step);
+    });
   }
 
   const Pass& pass_;
   Channels c_;
+  const T *weight_, *bias_;
+  std::int64_t batch_, lanes_, width_, panels_;
+  bool many_;
+  Turned turned_;
+  std::int64_t at_once_;  // channels that a block goes over
   Blocks blocks_;
   core::ScratchVector<std::int32_t> steps_;
-  std::int64_t lanes_, width_, panels_, count_;
-  std::int64_t panel_;  // elements: the biases, then the weights
-  mutable core::Scratch<T> packed_;
+  std::int64_t count_;
 };
 
 /// The weights of each channel of the result one behind the other, for passes that take one channel at a time.
@@ -268,8 +405,8 @@ void run_pass(const Pass& pass, const Channels& c, const T* weight, const T* bia
     return;
   }
   const int tile = tile_of(pass, c.from, c.to, batch);
-  const bool good = ChannelLanes<T>(pass, c, weight, bias, tile).run(in, out, batch);
-  if (!good || (tile != 0 && base::rehearses())) ChannelLanes<T>(pass, c, weight, bias, 0).run(in, out, batch);
+  const bool good = ChannelLanes<T>(pass, c, weight, bias, batch, tile).run(in, out);
+  if (!good || (tile != 0 && base::rehearses())) ChannelLanes<T>(pass, c, weight, bias, batch, 0).run(in, out);
 }
 
 template <class T>

@@ -28,6 +28,11 @@ struct PassAxis {
   core::ScratchVector<Tap> taps;
 
   std::int64_t first() const { return taps.empty() ? 0 : taps.front().offset; }
+  bool takes_kernel_in_order() const {
+    for (std::size_t t = 0; t < taps.size(); ++t)
+      if (taps[t].weight != static_cast<std::int64_t>(t)) return false;
+    return static_cast<std::int64_t>(taps.size()) == kernel;
+  }
   /// Input places that `results` results in a row read.
   std::int64_t reach(std::int64_t results) const {
     return taps.empty() ? 1 : in_step * (results - 1) + taps.back().offset - taps.front().offset + 1;
@@ -41,6 +46,10 @@ struct Pass {
     return static_cast<std::int64_t>(axis[0].taps.size() * axis[1].taps.size() * axis[2].taps.size());
   }
   std::int64_t results() const { return axis[0].count * axis[1].count * axis[2].count; }
+  std::int64_t kernel() const { return axis[0].kernel * axis[1].kernel * axis[2].kernel; }
+  bool takes_kernel_in_order() const {
+    return std::all_of(axis, axis + 3, [](const PassAxis& a) { return a.takes_kernel_in_order(); });
+  }
 };
 
 Pass forward_pass(const core::Window& window);
@@ -133,6 +142,7 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
   const std::int64_t end = std::clamp<std::int64_t>(w.in - w0, begin, columns);
   const std::int64_t step = w.in_step, depths = d.reach(block.size[0]), rows = h.reach(block.size[1]);
   const Column at_begin(begin, step), at_end(end, step), at_columns(columns, step);
+  if (blocks.tile != 0) std::fill(spare + columns, spare + blocks.spare(), T(0));  // else sums of anything, maybe slow
   for (std::int64_t channel = 0; channel < channels; ++channel, in += pass.in_plane()) {
     T* line = to + channel * blocks.plane;
     for (std::int64_t i = d0; i < d0 + depths; ++i, line += (blocks.rows - rows) * blocks.row)

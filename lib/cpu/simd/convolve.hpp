@@ -199,22 +199,26 @@ template <class T> void filter_input(const T* line, std::int64_t tiles, int m, T
   else filter_line<4>(line, tiles, to, pitch);
 }
 
-/// What each product takes of `count` taps, some of the rows of `weights` [kernel, width]: [6][width], `plane` apart.
+template <int Count, class T>
+void filter_taps(const T* weights, const std::int64_t* taps, const double (*shares)[5], std::int64_t width, T* to,
+                 std::int64_t plane) {
+  using W = Lanes<double>;
+  for (std::int64_t i = 0; i < width; i += W::size) {
+    W x[Count];
+    unrolled<Count>([&](auto k) __attribute__((always_inline)) { x[k] = load_wide(weights + taps[k] * width + i); });
+    unrolled<kTileInputs>([&](auto product) __attribute__((always_inline)) {
+      W sum(0);
+      unrolled<Count>([&](auto k) __attribute__((always_inline)) { sum = fma(x[k], W(shares[product][k]), sum); });
+      store_narrow(sum, to + product * plane + i);
+    });
+  }
+}
+/// What each product takes of 3 or 5 taps, some of the rows of `weights` [kernel, width]: [6][width], `plane` apart.
 template <class T>
 void filter_weights(const T* weights, const std::int64_t* taps, int count, const double (*shares)[5],
                     std::int64_t width, T* to, std::int64_t plane) {
-  using W = Lanes<double>;
-  double sums[W::size];
-  for (std::int64_t i = 0; i < width; i += W::size) {
-    W x[5];
-    for (int k = 0; k < count; ++k) x[k] = load_wide(weights + taps[k] * width + i);
-    for (int product = 0; product < kTileInputs; ++product) {
-      W sum(0);
-      for (int k = 0; k < count; ++k) sum = fma(x[k], W(shares[product][k]), sum);
-      sum.store(sums);
-      for (int lane = 0; lane < W::size; ++lane) to[product * plane + i + lane] = static_cast<T>(sums[lane]);
-    }
-  }
+  if (count == 3) filter_taps<3>(weights, taps, shares, width, to, plane);
+  else filter_taps<5>(weights, taps, shares, width, to, plane);
 }
 
 /// The reverse for gradients: to [columns, width] from sums that lie `product_step` and, of several shares,
@@ -223,7 +227,6 @@ template <class T>
 void total_weights(const T* sums, int products, std::int64_t product_step, std::int64_t share_count,
                    std::int64_t share_step, int columns, const double (*shares)[5], std::int64_t width, T* to) {
   using W = Lanes<double>;
-  double totals[W::size];
   for (std::int64_t i = 0; i < width; i += W::size) {
     W x[kTileInputs];
     for (int product = 0; product < products; ++product) {
@@ -235,8 +238,7 @@ void total_weights(const T* sums, int products, std::int64_t product_step, std::
     for (int column = 0; column < columns; ++column) {
       W total = x[0] * W(shares[0][column]);
       for (int product = 1; product < products; ++product) total = fma(x[product], W(shares[product][column]), total);
-      total.store(totals);
-      for (int lane = 0; lane < W::size; ++lane) to[column * width + i + lane] = static_cast<T>(totals[lane]);
+      store_narrow(total, to + column * width + i);
     }
   }
 }

@@ -145,6 +145,10 @@ template <class T> CAPSTAN_INLINE Lanes<double> load_wide(const T* p) {
   if constexpr (sizeof(T) == 4) return load_precise(p).v;
   else return Lanes<double>::load(p);
 }
+template <class T> CAPSTAN_INLINE void store_narrow(Lanes<double> x, T* p) {
+  if constexpr (sizeof(T) == 4) store_precise(Precise(x), p);
+  else x.store(p);
+}
 
 // In double, sixteen sums side by side.
 template <class T> void spread(const T* x, T shift, std::int64_t count, double* first, double* second) {
