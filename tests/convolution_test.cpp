@@ -231,17 +231,41 @@ TEST_CASE("convolutions of many weights agree with plain loops", "[convolution][
   const Axis five{5, 3, 1, 1, 1, 1}, halved{7, 3, 2, 1, 1, 1}, single{4, 1, 1, 1, 0, 0}, large{13, 12, 1, 1, 0, 0};
   for (const Setting& s : {setting(2, five, five, 1, 130, 150), setting(1, five, five, 2, 97, 151),
                            setting(2, halved, {9, 3, 1, 2, 2, 2}, 1, 140, 110), setting(3, single, single, 1, 310, 430),
-                           setting(1, large, large, 1, 20, 60),                          // one channel at a time
-                           setting(1, {}, {4000, 3, 500, 1, 0, 0}, 1, 300, 150),         // an input larger than a round's
+                           setting(1, large, large, 1, 20, 60),                   // one channel at a time
+                           setting(1, {}, {4000, 3, 500, 1, 0, 0}, 1, 300, 150),  // an input larger than a round's
                            setting(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 70, 130)}) {  // minimal filtering
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }
 }
 
+TEST_CASE("kernels of one place mix channels as plain loops do", "[convolution]") {
+  const Axis nine{9, 1, 1, 1, 0, 0}, five{5, 1, 1, 1, 0, 0}, every_second{9, 1, 2, 1, 0, 0}, third{8, 1, 3, 1, 0, 0};
+  const Axis zeros_behind{7, 1, 2, 1, 0, 1}, last_of_zeros{8, 1, 2, 1, 0, 1}, zeros_before{9, 1, 2, 1, 1, 0};
+  const auto setting = [](int axes, Axis d, Axis h, Axis w, std::int64_t batch, std::int64_t groups) {
+    return Setting{axes, {d, h, w}, batch, groups, 18, 35, false};
+  };
+  for (const Setting& s : {setting(2, {}, nine, five, 3, 1), setting(2, {}, five, nine, 2, 3),
+                           setting(1, {}, {}, {1300, 1, 1, 1, 0, 0}, 2, 1), setting(3, five, third, nine, 2, 2),
+                           setting(2, {}, every_second, third, 3, 2), setting(1, {}, {}, third, 1, 1),
+                           setting(2, {}, zeros_behind, nine, 2, 1), setting(2, {}, last_of_zeros, nine, 2, 1),
+                           setting(2, {}, nine, zeros_before, 2, 1)}) {
+    check_setting(s, DType::float64, 4, tolerance::roundings64);
+    check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
+  }
+  const Tensor x = random_in(-1, 1, {2, 32, 4, 5}, DType::float64, 1), b = random_in(-1, 1, {60}, DType::float64, 2);
+  const Tensor w = random_in(-1, 1, {32, 30, 1, 1}, DType::float64, 3);
+  for (const std::int64_t stride : {1, 2}) {
+    const ConvTransposeOptions options{.stride = stride, .groups = 2};
+    CHECK(close(conv_transpose2d(x, w, b, options), conv_transpose2d(x, w, {}, options) + reshape(b, {60, 1, 1}),
+                tolerance::roundings64));
+  }
+}
+
 TEST_CASE("a batch of many weights that takes several rounds has the results of its parts", "[convolution][host]") {
   const Tensor x = random_in(-1, 1, {210, 260, 7, 7}, DType::float32, 1);
-  const Tensor w = random_in(-1, 1, {256, 260, 3, 3}, DType::float32, 2), b = random_in(-1, 1, {256}, DType::float32, 3);
+  const Tensor w = random_in(-1, 1, {256, 260, 3, 3}, DType::float32, 2),
+               b = random_in(-1, 1, {256}, DType::float32, 3);
   for (const std::int64_t stride : {1, 2}) {  // with minimal filtering and without
     const ConvOptions options{.stride = stride, .padding = 1};
     const Tensor all_images = conv2d(x, w, b, options);
@@ -388,13 +412,14 @@ TEST_CASE("a convolution gives the same bits for any number of threads", "[convo
   };
   for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}},
                              Sizes{{2, 30, 7, 7}, {192, 30, 3, 3}}, Sizes{{5, 20, 30, 31}, {200, 20, 3, 3}},
-                             Sizes{{3, 130, 7, 7}, {160, 130, 3, 3}}}) {
+                             Sizes{{3, 130, 7, 7}, {160, 130, 3, 3}}, Sizes{{5, 40, 12, 11}, {50, 40, 1, 1}}}) {
     const Tensor x = random_in(-1, 1, sizes.x, DType::float32, 1), w = random_in(-1, 1, sizes.w, DType::float32, 2);
     const Tensor depthwise = random_in(-1, 1, {sizes.x[1], 1, 3, 3}, DType::float32, 3);
     const auto all = [&](std::int64_t stride) {
       GradientTape tape;
       for (const Tensor* source : {&x, &w, &depthwise}) tape.watch(*source);
-      const Tensor y = conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = stride, .padding = 1});
+      const Tensor y =
+          conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = stride, .padding = sizes.w[2] / 2});
       std::vector<Tensor> results = tape.gradient(sum(square(y)), {x, w, depthwise});
       results.push_back(y);
       return results;

@@ -115,8 +115,7 @@ class ChannelLanes {
   bool has_many_weights(int tile) const {
     constexpr std::int64_t kMany = 1 << 19, kManyOfFew = 1 << 17;
     const std::int64_t columns = static_cast<std::int64_t>(pass_.axis[2].taps.size()), count = pass_.axis[2].count;
-    const std::int64_t weights =
-        c_.from * c_.to * (tile == 0 ? pass_.taps() : pass_.taps() / columns * kProducts);
+    const std::int64_t weights = c_.from * c_.to * (tile == 0 ? pass_.taps() : pass_.taps() / columns * kProducts);
     const std::int64_t in_row = tile == 0 ? count : parts(count, tile) * kProducts;
     const bool few = batch_ <= kSumsAtOnce / (pass_.axis[0].count * pass_.axis[1].count * in_row);
     return weights >= (few ? kManyOfFew : kMany);
@@ -127,9 +126,7 @@ class ChannelLanes {
   }
   std::int64_t sums() const { return blocks_.products() * blocks_.places() * width_; }  // of a block
   /// Where results of tiles stand, and before that a row of the input that is made products of.
-  std::int64_t results() const {
-    return blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare());
-  }
+  std::int64_t results() const { return blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare()); }
 
   /// Where the weights of panel i of all groups' stand.
   PanelWeights<T> weights_of(std::int64_t i) const {
@@ -418,8 +415,9 @@ const T* elements(const TensorImpl* x) {
 
 void convolve(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
               std::int64_t groups, TensorImpl& out) {
-  const Pass pass = forward_pass(window);
   const std::int64_t kernel = window.kernel(), from = weight.shape[1], to = weight.shape[0] / groups;
+  if (is_pointwise(window, from, to)) return pointwise(x, weight, bias, window, groups, out);
+  const Pass pass = forward_pass(window);
   const Channels c{groups, from, to, kernel, from * kernel, to * from * kernel};
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     run_pass(pass, c, weight.as<T>(), elements<T>(bias), x.as<T>(), out.as<T>(), out.shape[0]);
@@ -429,6 +427,7 @@ void convolve(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* b
 void convolve_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
                          const core::Window& window, std::int64_t groups, TensorImpl& out) {
   const std::int64_t kernel = window.kernel(), from = weight.shape[0] / groups, to = weight.shape[1];
+  if (is_pointwise(window, from, to)) return pointwise_transposed(grad, weight, bias, window, groups, out);
   const Channels c{groups, from, to, to * kernel, kernel, to * from * kernel};
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     for (const Pass& pass : transposed_passes(window))

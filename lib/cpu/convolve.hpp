@@ -52,6 +52,15 @@ struct Pass {
   }
 };
 
+// convolve_pointwise.cpp, for those that are products of matrices
+bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to);
+void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
+               std::int64_t groups, TensorImpl& out);
+void pointwise_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
+                          const core::Window& window, std::int64_t groups, TensorImpl& out);
+void pointwise_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window, std::int64_t groups,
+                      TensorImpl& out);
+
 Pass forward_pass(const core::Window& window);
 core::ScratchVector<Pass> transposed_passes(const core::Window& window);
 

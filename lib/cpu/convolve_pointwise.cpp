@@ -1,0 +1,99 @@
+// Convolutions with kernels of one place, which mix the channels of every place: products of matrices, [channels, places]
+// for each image and group.
+#include <algorithm>
+
+#include "lib/core/allocator.hpp"
+#include "lib/core/dispatch.hpp"
+#include "lib/cpu/along.hpp"
+#include "lib/cpu/backend.hpp"
+#include "lib/cpu/convolve.hpp"
+
+namespace capstan::on_cpu {
+namespace {
+
+/// [batch, groups, channels, places] of images.
+Tensor matrices(const TensorImpl& x, std::int64_t groups, bool transposed = false) {
+  const std::int64_t batch = x.shape[0], channels = x.shape[1] / groups;
+  std::int64_t places = 1;
+  for (int i = 2; i < x.rank(); ++i) places *= x.shape[i];
+  const std::int64_t strides[] = {groups * channels * places, channels * places, transposed ? 1 : places,
+                                  transposed ? places : 1};
+  const Shape shape = transposed ? Shape{batch, groups, places, channels} : Shape{batch, groups, channels, places};
+  return core::make_view(x, shape, strides, 0, core::calling_place());
+}
+/// One image, or more, of those.
+Tensor image(const Tensor& all, std::int64_t number) {
+  const TensorImpl& x = *all.impl();
+  return core::make_view(x, {x.shape[1], x.shape[2], x.shape[3]}, x.strides + 1, number * x.strides[0],
+                         core::calling_place());
+}
+
+/// Where windows that move several places at a time stand.
+Tensor places(const TensorImpl& x, const core::Window& window) {
+  std::int64_t sizes[kMaxRank] = {x.shape[0], x.shape[1]}, strides[kMaxRank] = {x.strides[0], x.strides[1]};
+  for (int i = 0; i < window.axes; ++i)
+    sizes[i + 2] = window.axis[i].out, strides[i + 2] = x.strides[i + 2] * window.axis[i].stride;
+  const auto rank = static_cast<std::size_t>(window.axes) + 2;
+  return core::make_view(x, Shape(std::span<const std::int64_t>(sizes, rank)), strides, 0, core::calling_place());
+}
+bool takes_all(const core::Window& window) { return window.in() == window.out(); }
+
+/// Every place of a channel becomes that channel's bias.
+void begin_with(const TensorImpl& bias, TensorImpl& out) {
+  const std::int64_t planes = out.shape[0] * out.shape[1], places = out.numel() / planes;
+  core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
+    base::parallel_for(planes, kCheapGrain / places + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        std::fill_n(out.as<T>() + i * places, places, bias.as<T>()[i % out.shape[1]]);
+    });
+  });
+}
+
+/// Weights [groups, to, from] times the channels of x.
+void mix(const TensorImpl& x, const Tensor& weight, const TensorImpl* bias, std::int64_t groups, TensorImpl& out) {
+  if (out.numel() == 0) return;
+  if (bias != nullptr) begin_with(*bias, out);
+  const Tensor from = matrices(x, groups), to = matrices(out, groups);
+  matmul(*weight.impl(), *from.impl(), nullptr, *to.impl(), bias != nullptr);
+}
+
+}  // namespace
+
+bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to) {
+  constexpr std::int64_t kFewest = 16;  // channels: of fewer, products are mostly copies
+  return from >= kFewest && to >= kFewest && std::all_of(window.axis, window.axis + 3, [](const core::WindowAxis& a) {
+           return a.kernel == 1 && a.before == 0 && (a.out - 1) * a.stride < a.in;
+         });
+}
+
+void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
+               std::int64_t groups, TensorImpl& out) {
+  const std::int64_t from = weight.shape[1], to = weight.shape[0] / groups, strides[] = {to * from, from, 1};
+  const Tensor mixing = core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place());
+  mix(*packed(places(x, window)).impl(), mixing, bias, groups, out);
+}
+
+void pointwise_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
+                          const core::Window& window, std::int64_t groups, TensorImpl& out) {
+  const std::int64_t from = weight.shape[0] / groups, to = weight.shape[1], strides[] = {from * to, 1, to};
+  const Tensor mixing = packed(core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place()));
+  if (takes_all(window)) return mix(grad, mixing, bias, groups, out);
+  const Tensor met = places(out, window);
+  const Tensor results = core::make_workspace(met.shape(), out.dtype, out.device(), core::calling_place());
+  mix(grad, mixing, bias, groups, *results.impl());
+  if (bias != nullptr) begin_with(*bias, out);
+  else fill(out, Scalar(0));
+  copy(*results.impl(), *met.impl());
+}
+
+void pointwise_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window, std::int64_t groups,
+                      TensorImpl& out) {
+  const std::int64_t from = out.shape[1], to = out.shape[0] / groups, strides[] = {to * from, from, 1};
+  const Tensor result = core::make_view(out, {groups, to, from}, strides, 0, core::calling_place());
+  const Tensor met = packed(places(x, window)), left = matrices(grad, groups),
+               right = matrices(*met.impl(), groups, true);
+  for (std::int64_t i = 0; i < x.shape[0]; ++i)
+    matmul(*image(left, i).impl(), *image(right, i).impl(), nullptr, *result.impl(), i > 0);
+}
+
+}  // namespace capstan::on_cpu
