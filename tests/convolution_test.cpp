@@ -245,21 +245,27 @@ TEST_CASE("kernels of one place mix channels as plain loops do", "[convolution]"
   const auto setting = [](int axes, Axis d, Axis h, Axis w, std::int64_t batch, std::int64_t groups) {
     return Setting{axes, {d, h, w}, batch, groups, 18, 35, false};
   };
-  for (const Setting& s : {setting(2, {}, nine, five, 3, 1), setting(2, {}, five, nine, 2, 3),
-                           setting(1, {}, {}, {1300, 1, 1, 1, 0, 0}, 2, 1), setting(3, five, third, nine, 2, 2),
-                           setting(2, {}, every_second, third, 3, 2), setting(1, {}, {}, third, 1, 1),
-                           setting(2, {}, zeros_behind, nine, 2, 1), setting(2, {}, last_of_zeros, nine, 2, 1),
-                           setting(2, {}, nine, zeros_before, 2, 1)}) {
+  for (const Setting& s :
+       {setting(2, {}, nine, five, 3, 1), setting(2, {}, five, nine, 2, 3),
+        setting(1, {}, {}, {1300, 1, 1, 1, 0, 0}, 2, 1), setting(3, five, third, nine, 2, 2),
+        setting(2, {}, every_second, third, 3, 2), setting(1, {}, {}, third, 1, 1),
+        setting(2, {}, zeros_behind, nine, 2, 1), setting(2, {}, last_of_zeros, nine, 2, 1),
+        setting(2, {}, nine, zeros_before, 2, 1), setting(2, {}, {1, 1, 1, 1, 0, 0}, {1, 1, 1, 1, 0, 0}, 5, 1),
+        setting(2, {}, {2, 1, 2, 1, 0, 0}, {3, 1, 4, 1, 0, 0}, 5, 1),  // one place of six
+        setting(2, {}, {3, 1, 2, 1, 0, 0}, {1, 1, 1, 1, 0, 0}, 3, 3)}) {
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }
-  const Tensor x = random_in(-1, 1, {2, 32, 4, 5}, DType::float64, 1), b = random_in(-1, 1, {60}, DType::float64, 2);
-  const Tensor w = random_in(-1, 1, {32, 30, 1, 1}, DType::float64, 3);
-  for (const std::int64_t stride : {1, 2}) {
-    const ConvTransposeOptions options{.stride = stride, .groups = 2};
-    CHECK(close(conv_transpose2d(x, w, b, options), conv_transpose2d(x, w, {}, options) + reshape(b, {60, 1, 1}),
-                tolerance::roundings64));
-  }
+  const Tensor x = random_in(-1, 1, {2, 32, 4, 5}, DType::float64, 1),
+               w = random_in(-1, 1, {32, 30, 1, 1}, DType::float64, 2);
+  for (const Tensor& of : {x, x.index({all, all, until(1), until(1)})})
+    for (const std::int64_t groups : {1, 2})
+      for (const std::int64_t stride : {1, 2}) {
+        const Tensor b = random_in(-1, 1, {30 * groups}, DType::float64, 3);
+        const ConvTransposeOptions options{.stride = stride, .output_padding = stride - 1, .groups = groups};
+        CHECK(close(conv_transpose2d(of, w, b, options),
+                    conv_transpose2d(of, w, {}, options) + reshape(b, {30 * groups, 1, 1}), tolerance::roundings64));
+      }
 }
 
 TEST_CASE("a batch of many weights that takes several rounds has the results of its parts", "[convolution][host]") {

@@ -53,7 +53,7 @@ struct Pass {
 };
 
 // convolve_pointwise.cpp, for those that are products of matrices
-bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to);
+bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups);
 void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
                std::int64_t groups, TensorImpl& out);
 void pointwise_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,

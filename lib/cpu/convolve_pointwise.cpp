@@ -1,5 +1,5 @@
 // Convolutions with kernels of one place, which mix the channels of every place: products of matrices, [channels, places]
-// for each image and group.
+// for each image and group; of one place [images, channels].
 #include <algorithm>
 
 #include "lib/core/allocator.hpp"
@@ -21,7 +21,7 @@ Tensor matrices(const TensorImpl& x, std::int64_t groups, bool transposed = fals
   const Shape shape = transposed ? Shape{batch, groups, places, channels} : Shape{batch, groups, channels, places};
   return core::make_view(x, shape, strides, 0, core::calling_place());
 }
-/// One image, or more, of those.
+/// Those of one image.
 Tensor image(const Tensor& all, std::int64_t number) {
   const TensorImpl& x = *all.impl();
   return core::make_view(x, {x.shape[1], x.shape[2], x.shape[3]}, x.strides + 1, number * x.strides[0],
@@ -57,30 +57,50 @@ void mix(const TensorImpl& x, const Tensor& weight, const TensorImpl* bias, std:
   matmul(*weight.impl(), *from.impl(), nullptr, *to.impl(), bias != nullptr);
 }
 
+/// [rows, columns] of what lies so in one piece.
+Tensor matrix(const TensorImpl& x, std::int64_t rows, std::int64_t columns, bool transposed = false) {
+  const std::int64_t strides[] = {transposed ? 1 : columns, transposed ? columns : 1};
+  return core::make_view(x, transposed ? Shape{columns, rows} : Shape{rows, columns}, strides, 0,
+                         core::calling_place());
+}
+bool is_one_place(const core::Window& window) { return window.out() == 1; }
+
 }  // namespace
 
-bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to) {
-  constexpr std::int64_t kFewest = 16;  // channels: of fewer, products are mostly copies
-  return from >= kFewest && to >= kFewest && std::all_of(window.axis, window.axis + 3, [](const core::WindowAxis& a) {
-           return a.kernel == 1 && a.before == 0 && (a.out - 1) * a.stride < a.in;
-         });
+bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups) {
+  constexpr std::int64_t kFewestChannels = 16;  // of fewer, products are mostly copies
+  constexpr std::int64_t kFewestPlaces = 16;    // of fewer, columns fill too little of a tile
+  if (from < kFewestChannels || to < kFewestChannels) return false;
+  if (window.out() < kFewestPlaces && !(is_one_place(window) && groups == 1)) return false;
+  return std::all_of(window.axis, window.axis + 3, [](const core::WindowAxis& a) {
+    return a.kernel == 1 && a.before == 0 && (a.out - 1) * a.stride < a.in;
+  });
 }
 
 void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
                std::int64_t groups, TensorImpl& out) {
   const std::int64_t from = weight.shape[1], to = weight.shape[0] / groups, strides[] = {to * from, from, 1};
-  const Tensor mixing = core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place());
-  mix(*packed(places(x, window)).impl(), mixing, bias, groups, out);
+  const Tensor met = packed(places(x, window));
+  if (is_one_place(window))
+    return matmul(*matrix(*met.impl(), x.shape[0], from).impl(), *matrix(weight, to, from, true).impl(), bias,
+                  *matrix(out, x.shape[0], to).impl(), false);
+  mix(*met.impl(), core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place()), bias, groups, out);
 }
 
 void pointwise_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
                           const core::Window& window, std::int64_t groups, TensorImpl& out) {
   const std::int64_t from = weight.shape[0] / groups, to = weight.shape[1], strides[] = {from * to, 1, to};
-  const Tensor mixing = packed(core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place()));
-  if (takes_all(window)) return mix(grad, mixing, bias, groups, out);
+  const auto mix_into = [&](TensorImpl& results) {
+    if (is_one_place(window))
+      return matmul(*matrix(grad, grad.shape[0], from).impl(), *matrix(weight, from, to).impl(), bias,
+                    *matrix(results, grad.shape[0], to).impl(), false);
+    mix(grad, packed(core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place())), bias, groups,
+        results);
+  };
+  if (takes_all(window)) return mix_into(out);
   const Tensor met = places(out, window);
   const Tensor results = core::make_workspace(met.shape(), out.dtype, out.device(), core::calling_place());
-  mix(grad, mixing, bias, groups, *results.impl());
+  mix_into(*results.impl());
   if (bias != nullptr) begin_with(*bias, out);
   else fill(out, Scalar(0));
   copy(*results.impl(), *met.impl());
@@ -90,8 +110,11 @@ void pointwise_weight(const TensorImpl& x, const TensorImpl& grad, const core::W
                       TensorImpl& out) {
   const std::int64_t from = out.shape[1], to = out.shape[0] / groups, strides[] = {to * from, from, 1};
   const Tensor result = core::make_view(out, {groups, to, from}, strides, 0, core::calling_place());
-  const Tensor met = packed(places(x, window)), left = matrices(grad, groups),
-               right = matrices(*met.impl(), groups, true);
+  const Tensor met = packed(places(x, window));
+  if (is_one_place(window))
+    return matmul(*matrix(grad, x.shape[0], to, true).impl(), *matrix(*met.impl(), x.shape[0], from).impl(), nullptr,
+                  *matrix(out, to, from).impl(), false);
+  const Tensor left = matrices(grad, groups), right = matrices(*met.impl(), groups, true);
   for (std::int64_t i = 0; i < x.shape[0]; ++i)
     matmul(*image(left, i).impl(), *image(right, i).impl(), nullptr, *result.impl(), i > 0);
 }
