@@ -228,12 +228,13 @@ TEST_CASE("convolutions of many weights agree with plain loops", "[convolution][
   const auto setting = [](std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
     return Setting{2, {{}, h, w}, batch, groups, in, out, false};
   };
-  const Axis five{5, 3, 1, 1, 1, 1}, halved{7, 3, 2, 1, 1, 1}, single{4, 1, 1, 1, 0, 0}, large{13, 12, 1, 1, 0, 0};
-  for (const Setting& s : {setting(2, five, five, 1, 130, 150), setting(1, five, five, 2, 97, 151),
-                           setting(2, halved, {9, 3, 1, 2, 2, 2}, 1, 140, 110), setting(3, single, single, 1, 310, 430),
-                           setting(1, large, large, 1, 20, 60),                   // one channel at a time
-                           setting(1, {}, {4000, 3, 500, 1, 0, 0}, 1, 300, 150),  // an input larger than a round's
-                           setting(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 70, 130)}) {  // minimal filtering
+  const Axis five{5, 3, 1, 1, 1, 1}, halved{7, 3, 2, 1, 1, 1}, single{3, 1, 1, 1, 0, 0}, large{13, 12, 1, 1, 0, 0};
+  for (const Setting& s :
+       {setting(2, five, five, 1, 130, 150), setting(1, five, five, 2, 97, 151),
+        setting(2, halved, {9, 3, 1, 2, 2, 2}, 1, 180, 150), setting(3, single, single, 1, 310, 430),
+        setting(1, large, large, 1, 20, 60),                                // one channel at a time
+        setting(2, {}, {8010, 3, 1, 4000, 0, 0}, 1, 300, 150),              // an image is as much as is at hand at once
+        setting(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 70, 130)}) {  // minimal filtering
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }
@@ -275,6 +276,10 @@ TEST_CASE("a batch of many weights that takes several rounds has the results of 
   for (const std::int64_t stride : {1, 2}) {  // with minimal filtering and without
     const ConvOptions options{.stride = stride, .padding = 1};
     const Tensor all_images = conv2d(x, w, b, options);
+    for (const int threads : {1, 3}) {
+      const ThreadCount count(threads);
+      CHECK(same_bits(conv2d(x, w, b, options).to_vector<float>(), all_images.to_vector<float>()));
+    }
     for (const std::int64_t first : {0, 90, 180}) {
       const Range some{first, first + 30};
       CHECK(same(conv2d(x.index({some}), w, b, options), all_images.index({some})));
@@ -485,6 +490,9 @@ TEST_CASE("convolutions take views, images without a batch, empty batches and th
   CHECK(same(conv2d(x[1], w), y[1]));
   CHECK(conv2d(zeros({0, 3, 6, 5}), zeros({4, 3, 2, 3})).shape() == Shape{0, 4, 5, 3});
   CHECK(same(conv_transpose2d(y[0], w), conv_transpose2d(y, w)[0]));
+  for (const std::int64_t places : {1, 8})
+    CHECK(conv_transpose2d(zeros({0, 16, places, 4}), ones({16, 16, 1, 1}), ones({16}), {.stride = 2}).shape() ==
+          Shape{0, 16, 2 * places - 1, 7});
   for (const DType half : {DType::float16, DType::bfloat16}) {
     const Tensor result = conv2d(x.to(half), w.to(half));
     CHECK(result.dtype() == half);

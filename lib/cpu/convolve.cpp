@@ -91,9 +91,9 @@ class ChannelLanes {
         width_(std::min(simd().of<T>().panel, padded(c.to, lanes_))),
         panels_(parts(c.to, width_)),
         many_(has_many_weights(tile)),
-        turned_(pass.kernel(), width_, many_ ? kSteps : kSteps / 2),
+        turned_(pass.kernel(), width_, many_ ? kSteps : kSteps / 2),  // as long a sum as there is between its stores
         at_once_(many_ ? std::min(turned_.channels, c.from) : c.from),
-        blocks_(pass, at_once_, tile),
+        blocks_(pass, c.from, tile, at_once_),
         steps_(tap_offsets(pass, blocks_, at_once_)),
         count_(c.from * blocks_.taps(pass)) {}
 
@@ -110,8 +110,8 @@ class ChannelLanes {
   /// Sums for each channel, and elements of the input, that are at hand at once.
   static constexpr std::int64_t kSumsAtOnce = 1 << 13, kInputAtOnce = 1 << 21;
 
-  /// Whether weights, as products take them, are more than a second-level cache keeps; or more than is worth to bring
-  /// there from beyond for so few results.
+  /// Whether weights, as products take them, are more than a second-level cache keeps. Of few results each weight is
+  /// used so seldom that it pays with fewer, too.
   bool has_many_weights(int tile) const {
     constexpr std::int64_t kMany = 1 << 19, kManyOfFew = 1 << 17;
     const std::int64_t columns = static_cast<std::int64_t>(pass_.axis[2].taps.size()), count = pass_.axis[2].count;
@@ -120,15 +120,15 @@ class ChannelLanes {
     const bool few = batch_ <= kSumsAtOnce / (pass_.axis[0].count * pass_.axis[1].count * in_row);
     return weights >= (few ? kManyOfFew : kMany);
   }
-  double operations() const {
-    return static_cast<double>(batch_ * c_.groups) * static_cast<double>(pass_.results() * c_.from * pass_.taps()) *
-           static_cast<double>(c_.to);
+  double operations(std::int64_t blocks) const {
+    return static_cast<double>(blocks) * static_cast<double>(blocks_.results() * count_ * c_.to);
   }
-  std::int64_t sums() const { return blocks_.products() * blocks_.places() * width_; }  // of a block
-  /// Where results of tiles stand, and before that a row of the input that is made products of.
-  std::int64_t results() const { return blocks_.tile == 0 ? 0 : std::max(blocks_.room() * width_, blocks_.spare()); }
+  // Room for what a block has: sums; results of tiles; a row of the input before it is made products of.
+  std::int64_t sums_room() const { return blocks_.products() * blocks_.places() * width_; }
+  std::int64_t results_room() const { return blocks_.tile == 0 ? 0 : blocks_.room() * width_; }
+  std::int64_t line_room() const { return blocks_.tile == 0 ? 0 : blocks_.spare(); }
 
-  /// Where the weights of panel i of all groups' stand.
+  /// The weights of a panel; those of the second group follow those of the first.
   PanelWeights<T> weights_of(std::int64_t i) const {
     const std::int64_t first = i % panels_ * width_;
     return {weight_ + i / panels_ * c_.group_stride + first * c_.to_stride,
@@ -157,13 +157,14 @@ class ChannelLanes {
 
     const std::int64_t blocks = batch_ * c_.groups * blocks_.total();
     const std::int64_t shares = panel_shares(blocks, panels_);
-    const Tasks all(blocks * shares, operations());
+    const Tasks all(blocks * shares, operations(blocks));
     const std::int64_t input = padded(blocks_.input(c_.from), 16);
-    const std::int64_t slot_size = padded(input + sums() + results(), 16);
+    const std::int64_t slot_size = padded(input + sums_room() + std::max(results_room(), line_room()), 16);
     core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
     core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
     all.run([&](std::int64_t task, std::int64_t slot) {
-      T *const x = scratch.data() + slot * slot_size, *const products = x + input, *const spare = products + sums();
+      T *const x = scratch.data() + slot * slot_size, *const products = x + input,
+               *const spare = products + sums_room();
       std::int32_t* const places = offsets.data() + slot * blocks_.places();
       const std::int64_t share = task % shares, plane = task / shares / blocks_.total(), group = plane % c_.groups;
       const Block block(pass_, blocks_, task / shares % blocks_.total());
@@ -187,10 +188,13 @@ class ChannelLanes {
   };
 
   void run_panels(const T* in, T* out, std::atomic<bool>& all_good) const {
+    constexpr std::int64_t kFewPlaces = 512;  // packing the weights of a round anew takes far less than these
     const Round all{0, batch_ * blocks_.total()};
-    const std::int64_t input = padded(blocks_.input(c_.from), 16), sums_of_block = sums() / width_;
-    const std::int64_t most = std::min(kSumsAtOnce / sums_of_block, kInputAtOnce / (c_.groups * input));
-    const std::int64_t rounds = parts(all.count(), std::max<std::int64_t>(most, 1));
+    const std::int64_t input = padded(blocks_.input(c_.from), 16), places = blocks_.places();
+    const std::int64_t most =
+        std::max({std::min(kSumsAtOnce / (blocks_.products() * places), kInputAtOnce / (c_.groups * input)),
+                  parts(kFewPlaces, places), parts(2 * threads(), c_.groups * panels_)});
+    const std::int64_t rounds = parts(all.count(), most);
     core::Scratch<T> inputs(parts(all.count(), rounds) * c_.groups * input, core::calling_place());
     for (std::int64_t i = 0; i < rounds; ++i) {
       const Round round = all.part(i, rounds);
@@ -203,7 +207,7 @@ class ChannelLanes {
   void load_inputs(const Round& round, const T* in, T* to, std::int64_t input) const {
     const std::int64_t pieces = parts(c_.from, at_once_);  // of a group's channels
     for_lanes(round.count() * c_.groups * pieces, kExpensiveGrain / (blocks_.input(at_once_) + 1) + 1,
-              results() * static_cast<std::int64_t>(sizeof(T)),
+              line_room() * static_cast<std::int64_t>(sizeof(T)),
               [&](std::byte* spare, std::int64_t begin, std::int64_t end) {
                 for (std::int64_t i = begin; i < end; ++i) {
                   const std::int64_t number = round.begin + i / pieces / c_.groups, group = i / pieces % c_.groups;
@@ -231,23 +235,25 @@ class ChannelLanes {
 
   void run_round(const Round& round, const T* inputs, std::int64_t input, T* out, std::atomic<bool>& all_good) const {
     const std::int64_t of = round_parts(round.count()), most = parts(round.count(), of);
-    const Tasks all(c_.groups * panels_ * of, operations());
+    const Tasks all(c_.groups * panels_ * of, operations(round.count() * c_.groups));
     const std::int64_t taps = blocks_.taps(pass_), plane = at_once_ * taps * width_;
     const std::int64_t packed = width_ + blocks_.products() * plane;
     const bool as_turned = blocks_.tile == 0 && pass_.takes_kernel_in_order();
-    const std::int64_t slot_size = padded(packed + turned_.elements + most * sums() + results(), 16);
+    const std::int64_t turned_room = as_turned ? kTurned * width_ : turned_.elements;  // rows that are too many
+    const std::int64_t slot_size = padded(packed + turned_room + most * sums_room() + results_room(), 16);
     core::Scratch<T> scratch(all.slots() * slot_size, core::calling_place());
     core::Scratch<std::int32_t> offsets(all.slots() * blocks_.places(), core::calling_place());
     all.run([&](std::int64_t task, std::int64_t slot) {
       T *const bias = scratch.data() + slot * slot_size, *const weights = bias + width_, *const turned = bias + packed;
-      T *const products = turned + turned_.elements, *const spare = products + most * sums();
+      T *const products = turned + turned_room, *const spare = products + most * sums_room();
       std::int32_t* const places = offsets.data() + slot * blocks_.places();
       const std::int64_t i = task / of, group = i / panels_;
       const Round own = round.part(task % of, of);
       const auto each_block = [&](auto use) {
         for (std::int64_t number = own.begin; number < own.end; ++number) {
           const Block block(pass_, blocks_, number % blocks_.total());
-          use(block, number, place_offsets(pass_, blocks_, block, places), products + (number - own.begin) * sums());
+          use(block, number, place_offsets(pass_, blocks_, block, places),
+              products + (number - own.begin) * sums_room());
         }
       };
       put_bias(i, bias);
@@ -267,8 +273,8 @@ class ChannelLanes {
     });
   }
 
-  /// The sums of a block over the channels at x, which have so many taps; `onward` from those before. A product's weights
-  /// lie `plane` behind those of the one before it.
+  /// The sums of a block over the channels at x, which have so many taps; `onward` from those before. A product's
+  /// weights lie `plane` behind those of the one before it.
   void multiply(const T* weights, std::int64_t plane, const T* bias, const T* x, const std::int32_t* places,
                 std::int64_t count, std::int64_t taps, bool onward, T* sums) const {
     const auto registers = static_cast<int>(width_ / lanes_);

@@ -52,7 +52,7 @@ struct Pass {
   }
 };
 
-// convolve_pointwise.cpp, for those that are products of matrices
+// convolve_pointwise.cpp: whether a convolution is best made as products of matrices; these, of contiguous tensors
 bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups);
 void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
                std::int64_t groups, TensorImpl& out);
@@ -94,8 +94,11 @@ struct Blocks {
   std::int64_t row, plane;                   // elements from one row and one channel to the next
   int tile;                                  // 0 for none
 
-  /// Throws ShapeError if one result's part of the input is too large for 32-bit offsets.
-  Blocks(const Pass& pass, std::int64_t channels, int tile = 0);
+  /// For inputs of so many channels, of which some are gone over at once. Throws ShapeError if one result's part of the
+  /// input is too large for 32-bit offsets.
+  Blocks(const Pass& pass, std::int64_t channels, int tile_size, std::int64_t at_once);
+  explicit Blocks(const Pass& pass, std::int64_t channels, int tile_size = 0)
+      : Blocks(pass, channels, tile_size, channels) {}
   std::int64_t total() const { return count[0] * count[1] * count[2]; }
   std::int64_t results() const { return size[0] * size[1] * size[2]; }
   std::int64_t in_row(std::int64_t results) const { return tile == 0 ? results : (results + tile - 1) / tile; }
@@ -138,7 +141,8 @@ void take_every(std::int64_t step, const T* from, std::int64_t begin, std::int64
     for (std::int64_t i = begin; i < end; ++i) to[i] = from[step * i];
 }
 
-/// Copies the part of the input that a block needs. `spare` has room for a row before it is made products of.
+/// Copies the part of the input that a block needs. `spare` has room for `blocks.spare()` elements: with tiles a row
+/// before it is made products of, and zeros.
 template <class T>
 void load_block(const Pass& pass, const Blocks& blocks, const Block& block, const T* in, std::int64_t channels, T* to,
                 T* spare = nullptr) {
@@ -151,7 +155,8 @@ void load_block(const Pass& pass, const Blocks& blocks, const Block& block, cons
   const std::int64_t end = std::clamp<std::int64_t>(w.in - w0, begin, columns);
   const std::int64_t step = w.in_step, depths = d.reach(block.size[0]), rows = h.reach(block.size[1]);
   const Column at_begin(begin, step), at_end(end, step), at_columns(columns, step);
-  if (blocks.tile != 0) std::fill(spare + columns, spare + blocks.spare(), T(0));  // else sums of anything, maybe slow
+  // what is read behind a row; numbers below the normal ones, as may be there, would be slow
+  if (blocks.tile != 0) std::fill(spare + columns, spare + blocks.spare(), T(0));
   for (std::int64_t channel = 0; channel < channels; ++channel, in += pass.in_plane()) {
     T* line = to + channel * blocks.plane;
     for (std::int64_t i = d0; i < d0 + depths; ++i, line += (blocks.rows - rows) * blocks.row)

@@ -81,7 +81,7 @@ int tile_of(const Pass& pass, std::int64_t from, std::int64_t to, std::int64_t b
   return bounded_product(batch, pass.results()) >= kFiltering * plain / saved ? static_cast<int>(tile) : 0;
 }
 
-Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(tile_size) {
+Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size, std::int64_t at_once) : tile(tile_size) {
   const auto place = [&] {
     const PassAxis& w = pass.axis[2];
     depth = pass.axis[0].reach(size[0]), rows = pass.axis[1].reach(size[1]);
@@ -96,8 +96,8 @@ Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size) : tile(ti
   for (int i = 0; i < 3; ++i) size[i] = 1;
   place();
   // a part much larger than one result's is brought in for many; smaller ones are mostly what their neighbours need too
-  const std::int64_t most_input = std::clamp<std::int64_t>(2 * input(channels), kBlockInput, INT32_MAX);
-  const auto large = [&] { return input(channels) > most_input || results() > most; };
+  const std::int64_t most_input = std::clamp<std::int64_t>(2 * input(at_once), kBlockInput, INT32_MAX);
+  const auto large = [&] { return input(at_once) > most_input || results() > most; };
   for (int i = 0; i < 3; ++i) size[i] = std::max<std::int64_t>(pass.axis[i].count, 1);
   place();
   for (int i = 0; i < 3; ++i)

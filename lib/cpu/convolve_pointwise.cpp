@@ -1,6 +1,7 @@
-// Convolutions with kernels of one place, which mix the channels of every place: products of matrices, [channels, places]
-// for each image and group; of one place [images, channels].
+// Convolutions with kernels of one place, which mix the channels of every place: products of matrices, of [channels,
+// places] for each image and group; where an image has one place, of [images, channels].
 #include <algorithm>
+#include <span>
 
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
@@ -36,10 +37,20 @@ Tensor places(const TensorImpl& x, const core::Window& window) {
   const auto rank = static_cast<std::size_t>(window.axes) + 2;
   return core::make_view(x, Shape(std::span<const std::int64_t>(sizes, rank)), strides, 0, core::calling_place());
 }
-bool takes_all(const core::Window& window) { return window.in() == window.out(); }
+template <class Holds>
+bool all_axes(const core::Window& window, Holds holds) {
+  return std::all_of(window.axis, window.axis + 3, holds);
+}
+bool takes_all(const core::Window& window) {
+  return all_axes(window, [](const core::WindowAxis& a) { return a.in == a.out; });
+}
+bool is_one_place(const core::Window& window) {
+  return all_axes(window, [](const core::WindowAxis& a) { return a.out == 1; });
+}
 
 /// Every place of a channel becomes that channel's bias.
 void begin_with(const TensorImpl& bias, TensorImpl& out) {
+  if (out.numel() == 0) return;
   const std::int64_t planes = out.shape[0] * out.shape[1], places = out.numel() / planes;
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {
     base::parallel_for(planes, kCheapGrain / places + 1, [&](std::int64_t begin, std::int64_t end) {
@@ -63,7 +74,6 @@ Tensor matrix(const TensorImpl& x, std::int64_t rows, std::int64_t columns, bool
   return core::make_view(x, transposed ? Shape{columns, rows} : Shape{rows, columns}, strides, 0,
                          core::calling_place());
 }
-bool is_one_place(const core::Window& window) { return window.out() == 1; }
 
 }  // namespace
 
@@ -71,9 +81,11 @@ bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to
   constexpr std::int64_t kFewestChannels = 16;  // of fewer, products are mostly copies
   constexpr std::int64_t kFewestPlaces = 16;    // of fewer, columns fill too little of a tile
   if (from < kFewestChannels || to < kFewestChannels) return false;
-  if (window.out() < kFewestPlaces && !(is_one_place(window) && groups == 1)) return false;
-  return std::all_of(window.axis, window.axis + 3, [](const core::WindowAxis& a) {
-    return a.kernel == 1 && a.before == 0 && (a.out - 1) * a.stride < a.in;
+  std::int64_t places = 1;
+  for (const core::WindowAxis& a : window.axis) places = bounded_product(places, std::max<std::int64_t>(a.out, 1));
+  if (places < kFewestPlaces && !(is_one_place(window) && groups == 1)) return false;
+  return all_axes(window, [](const core::WindowAxis& a) {
+    return a.kernel == 1 && a.before == 0 && (a.out <= 1 || a.stride <= (a.in - 1) / (a.out - 1));
   });
 }
 
