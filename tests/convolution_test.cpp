@@ -180,6 +180,11 @@ void check_setting(const Setting& s, DType dtype, std::uint64_t seed, double all
   CHECK(near(forth[1], e.dw));
 }
 
+/// A setting of two axes.
+Setting images(std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
+  return {2, {{}, h, w}, batch, groups, in, out, false};
+}
+
 }  // namespace
 
 TEST_CASE("convolutions with random settings give the values and gradients of plain loops", "[convolution]") {
@@ -207,34 +212,27 @@ TEST_CASE("large convolutions are cut into blocks that leave nothing out", "[con
 }
 
 TEST_CASE("convolutions of few places and many channels agree with plain loops", "[convolution][blocks]") {
-  const auto setting = [](std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
-    return Setting{2, {{}, h, w}, batch, groups, in, out, false};
-  };
   const Axis seven{7, 3, 1, 1, 1, 1}, single{7, 1, 1, 1, 0, 0}, halved{8, 3, 2, 1, 1, 1}, large{13, 12, 1, 1, 5, 5};
   for (const Setting& s :
-       {setting(1, seven, seven, 1, 70, 150), setting(1, seven, seven, 1, 16, 16),
-        setting(2, single, single, 1, 140, 70), setting(1, halved, halved, 2, 24, 34),
-        setting(2, {9, 2, 3, 1, 0, 1}, {8, 1, 3, 1, 0, 0}, 1, 40, 33),  // places that no tap meets
-        setting(1, large, large, 1, 20, 36),                            // more taps than are turned at once
-        setting(1, {7, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 33, 65),
-        setting(3, {1, 1, 1, 1, 0, 0}, single, 3, 17, 33),
-        setting(1, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 80, 100)}) {  // enough for minimal filtering
+       {images(1, seven, seven, 1, 70, 150), images(1, seven, seven, 1, 16, 16), images(2, single, single, 1, 140, 70),
+        images(1, halved, halved, 2, 24, 34),
+        images(2, {9, 2, 3, 1, 0, 1}, {8, 1, 3, 1, 0, 0}, 1, 40, 33),  // places that no tap meets
+        images(1, large, large, 1, 20, 36),                            // more taps than are turned at once
+        images(1, {7, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 33, 65), images(3, {1, 1, 1, 1, 0, 0}, single, 3, 17, 33),
+        images(1, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 1, 80, 100)}) {  // enough for minimal filtering
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }
 }
 
 TEST_CASE("convolutions of many weights agree with plain loops", "[convolution][blocks]") {
-  const auto setting = [](std::int64_t batch, Axis h, Axis w, std::int64_t groups, std::int64_t in, std::int64_t out) {
-    return Setting{2, {{}, h, w}, batch, groups, in, out, false};
-  };
   const Axis five{5, 3, 1, 1, 1, 1}, halved{7, 3, 2, 1, 1, 1}, single{3, 1, 1, 1, 0, 0}, large{13, 12, 1, 1, 0, 0};
   for (const Setting& s :
-       {setting(2, five, five, 1, 130, 150), setting(1, five, five, 2, 97, 151),
-        setting(2, halved, {9, 3, 1, 2, 2, 2}, 1, 180, 150), setting(3, single, single, 1, 310, 430),
-        setting(1, large, large, 1, 20, 60),                                // one channel at a time
-        setting(2, {}, {8010, 3, 1, 4000, 0, 0}, 1, 300, 150),              // an image is as much as is at hand at once
-        setting(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 70, 130)}) {  // minimal filtering
+       {images(2, five, five, 1, 130, 150), images(1, five, five, 2, 97, 151),
+        images(2, halved, {9, 3, 1, 2, 2, 2}, 1, 180, 150), images(3, single, single, 1, 310, 430),
+        images(1, large, large, 1, 20, 60),                                // one channel at a time
+        images(2, {}, {8010, 3, 1, 4000, 0, 0}, 1, 300, 150),              // an image is as much as is at hand at once
+        images(2, {9, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}, 2, 70, 130)}) {  // minimal filtering
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }

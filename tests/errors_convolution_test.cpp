@@ -87,6 +87,14 @@ TEST_CASE("a kernel that reaches over 2^31 elements of the input is refused", "[
                      "it must have fewer than 2^31 elements.") != std::string::npos);
 }
 
+TEST_CASE("all channels count where a kernel of many weights reaches far", "[errors][convolution][host]") {
+  const std::int64_t far = 10'000'000;
+  const std::string message = message_of<ShapeError>(
+      [&] { conv1d(ones({1, 300, 10}), ones({150, 300, 3}), {}, {.padding = far, .dilation = far}); });
+  INFO(message);
+  CHECK(message.find("reaches over a part [300, 1, 1, 20000001]") != std::string::npos);
+}
+
 TEST_CASE("transposed convolutions refuse sizes that no convolution gives", "[errors][convolution]") {
   const Tensor x = ones({1, 2, 3, 3}), w = ones({2, 4, 3, 3});
   check_errors({

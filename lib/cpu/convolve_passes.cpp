@@ -97,7 +97,7 @@ Blocks::Blocks(const Pass& pass, std::int64_t channels, int tile_size, std::int6
   place();
   // a part much larger than one result's is brought in for many; smaller ones are mostly what their neighbours need too
   const std::int64_t most_input = std::clamp<std::int64_t>(2 * input(at_once), kBlockInput, INT32_MAX);
-  const auto large = [&] { return input(at_once) > most_input || results() > most; };
+  const auto large = [&] { return input(at_once) > most_input || input(channels) > INT32_MAX || results() > most; };
   for (int i = 0; i < 3; ++i) size[i] = std::max<std::int64_t>(pass.axis[i].count, 1);
   place();
   for (int i = 0; i < 3; ++i)
