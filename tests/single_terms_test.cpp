@@ -261,15 +261,19 @@ TEST_CASE("gradients of sequences from zeros do not depend on what memory held",
 
 TEST_CASE("a first step whose gradient is not finite reaches the weights of states that begin with zeros",
           "[recurrent]") {
-  const RecurrentUse use{.batch = 30, .time = 4, .inputs = 8, .hidden = 20};
-  const std::vector<Tensor> operands = one_hot_operands(use, true);
-  std::vector<Tensor> weights = recurrent_weights(run_recurrent(use, operands));
-  std::vector<double> list = values(weights[0]);
-  list[5] = kNaN;  // of the first row's first step
-  weights[0] = from_doubles(list, weights[0].shape(), use.dtype);
-  const std::vector<Tensor> some = run_with_gradients(run_recurrent, use, operands, weights);
-  const std::vector<Tensor> expected = run_with_gradients(run_recurrent_by_steps, use, operands, weights);
-  for (std::size_t i = 0; i < some.size(); ++i) CHECK(nans_of(some[i]) == nans_of(expected[i]));
+  for (const std::int64_t batch : {30, 64})
+    for (const std::int64_t row : {std::int64_t{0}, batch - 1}) {
+      const RecurrentUse use{.batch = batch, .time = 4, .inputs = 8, .hidden = 20};
+      INFO(use.text() << ", row " << row);
+      const std::vector<Tensor> operands = one_hot_operands(use, true);
+      std::vector<Tensor> weights = recurrent_weights(run_recurrent(use, operands));
+      std::vector<double> list = values(weights[0]);
+      list[static_cast<std::size_t>(row * use.time * use.hidden + 5)] = kNaN;  // of its first step
+      weights[0] = from_doubles(list, weights[0].shape(), use.dtype);
+      const std::vector<Tensor> some = run_with_gradients(run_recurrent, use, operands, weights);
+      const std::vector<Tensor> expected = run_with_gradients(run_recurrent_by_steps, use, operands, weights);
+      for (std::size_t i = 0; i < some.size(); ++i) CHECK(nans_of(some[i]) == nans_of(expected[i]));
+    }
 }
 
 TEST_CASE("what is not finite in weights of letters that do not occur reaches all outputs", "[recurrent]") {

@@ -357,10 +357,23 @@ bool splits(std::int64_t count, std::int64_t grain) noexcept {
   return count >= 2 * grain && !inside_loop && threads() > 1;
 }
 
+namespace {
+
+std::int64_t pieces_of(std::int64_t count, std::int64_t grain) noexcept {
+  const std::int64_t size = threads(), pieces = std::min(count / grain, size * kPiecesPerThread);
+  return pieces > size ? pieces - pieces % size : pieces;  // as many for each
+}
+
+}  // namespace
+
+Range share_of(std::int64_t thread, std::int64_t count) noexcept {
+  const std::int64_t pieces = pieces_of(count, 1), size = threads();
+  const auto first = [=](std::int64_t share) { return count * ((pieces * share + size - 1) / size) / pieces; };
+  return {first(thread), first(thread + 1)};
+}
+
 void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, void* context) noexcept {
-  const std::int64_t size = threads();
-  std::int64_t pieces = std::min(count / grain, size * kPiecesPerThread);
-  if (pieces > size) pieces -= pieces % size;  // as many for each
+  const std::int64_t pieces = pieces_of(count, grain);
   Pool* pool = acquire_pool([](Pool& of) { return of.in_use.try_lock(); });
   if (pool == nullptr) {
     run(context, 0, count);

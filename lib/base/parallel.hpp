@@ -14,6 +14,12 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
 /// True if a loop of `count` would be split: more than one piece and more than one thread.
 bool splits(std::int64_t count, std::int64_t grain) noexcept;
 
+/// What a thread of the budget begins with of `count` things in a loop whose grain is 1.
+struct Range {
+  std::int64_t begin, end;
+};
+Range share_of(std::int64_t thread, std::int64_t count) noexcept;
+
 /// Calls `body(begin, end)` on pieces of [0, count). `body` must not throw, and what it computes must not depend on
 /// how the range is cut: that is what makes results independent of the number of threads. Runs inline when the loop is
 /// short, inside another parallel loop, or when another thread is using the pool.

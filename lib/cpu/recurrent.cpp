@@ -34,13 +34,31 @@ void gather_lines(const Schedule& steps, const TensorImpl& x, T* lines) {
   });
 }
 
-/// Columns of the pieces of `units`, of which the busiest thread has fewest: the wider, the better are tiles filled.
-std::int64_t even_piece(std::int64_t units) {
-  std::int64_t best = 0, least = 0;
-  for (const std::int64_t piece : {64, 48, 32}) {
-    const std::int64_t pieces = (units + piece - 1) / piece, share = (pieces + threads() - 1) / threads() * piece;
-    if (best == 0 || share < least) best = piece, least = share;
+/// What the busiest thread has where `units` are cut into pieces of so many: columns of whole registers, of which a
+/// single one behind wider tiles takes half as long again.
+std::int64_t largest_share(std::int64_t units, std::int64_t piece) {
+  constexpr std::int64_t kLanes = 16, kWide = 64;
+  const std::int64_t pieces = (units + piece - 1) / piece;
+  std::int64_t largest = 0;
+  for (std::int64_t thread = 0; thread < threads(); ++thread) {
+    const auto [first, last] = base::share_of(thread, pieces);
+    std::int64_t share = 0;
+    for (std::int64_t p = first; p < last; ++p) {
+      const std::int64_t columns = (std::min(piece, units - p * piece) + kLanes - 1) / kLanes * kLanes;
+      share += columns + (columns % kWide == kLanes ? kLanes / 2 : 0);
+    }
+    largest = std::max(largest, share);
   }
+  return largest;
+}
+
+/// Columns of the pieces of `units`, of which the busiest thread has fewest: several for each thread, or one.
+std::int64_t even_piece(std::int64_t units) {
+  constexpr std::int64_t kWidest = 128;
+  const std::int64_t one = ((units + threads() - 1) / threads() + 15) / 16 * 16;
+  std::int64_t best = 64;
+  for (const std::int64_t piece : {std::int64_t{48}, std::int64_t{32}, std::min(one, kWidest)})
+    if (largest_share(units, piece) < largest_share(units, best)) best = piece;
   return best;
 }
 
@@ -153,7 +171,7 @@ void Panels<T>::multiply_piece(TwoProducts<T>& g, std::int64_t p, T* c) const {
 
 RecurrentCut cut_recurrent(const Schedule& steps, std::int64_t weights, std::int64_t units, std::int64_t bytes) {
   // a thread keeps all weights in its second-level cache, or its share of them; and a step must be worth a meeting
-  constexpr std::int64_t kCachedBytes = 512 << 10, kManyRows = 48, kWidePiece = 64;
+  constexpr std::int64_t kManyRows = 48, kWidePiece = 64;
   const bool by_units =
       steps.batch * weights >= kStepWork && (steps.batch < kManyRows || weights * bytes > kCachedBytes);
   // Only tiles of a single row add in an order of their own. Even numbers of rows make none, so pieces may be as wide as
@@ -203,17 +221,21 @@ LookedUp<T>::LookedUp(const Schedule& steps, const core::RecurrentTask& task)
   std::fill_n(seen.data(), rows_, false);
   std::fill_n(table_.data(), rows_ * width, T(0));
   SingleTerm<T>* term = terms_.data();
-  for (std::int64_t t = 0; t < steps.time; ++t)
-    for (std::int64_t row = 0; row < steps.active(t); ++row, ++term) {
-      const std::int64_t place = steps.place(row);
-      const std::int64_t chosen = index.as<std::int64_t>()[place * index.strides[0] + t * index.strides[1]];
-      if (chosen < 0 || chosen >= task.table_rows)  // nobody can have been told of that
+  std::int32_t line = 0;
+  for (std::int64_t t = 0; t < steps.time; ++t) {
+    const std::int64_t *const indices = index.as<std::int64_t>() + t * index.strides[1], *const order = steps.order();
+    const std::int64_t step = index.strides[0], rows = task.table_rows, count = steps.active(t);
+    bool* const known = seen.data();
+    for (std::int64_t row = 0; row < count; ++row, ++term, ++line) {
+      const std::int64_t place = order == nullptr ? row : order[row], chosen = indices[place * step];
+      if (chosen < 0 || chosen >= rows)  // nobody can have been told of that
         base::fail<IndexError>(core::calling_place(), "embedding: the index is ", chosen, " by now, and the table has ",
-                               task.table_rows, " rows.");
-      *term = {chosen, static_cast<std::int32_t>(term - terms_.data()), T(1)};
-      if (std::exchange(seen[chosen], true)) continue;
+                               rows, " rows.");
+      *term = {chosen, line, T(1)};
+      if (std::exchange(known[chosen], true)) continue;
       std::copy_n(x.as<T>() + place * x.strides[0] + t * x.strides[1], width, table_.data() + chosen * width);
     }
+  }
 }
 
 template <class T>

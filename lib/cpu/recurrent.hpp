@@ -28,6 +28,19 @@ inline GateBlocks gate_blocks(RecurrentKind kind) {
   return {1, 0, 1};
 }
 
+/// Columns of wx, and where they stand in a line.
+struct GateColumns {
+  std::int64_t wx, line, count;
+};
+/// Calls `use` for the gates that x reaches.
+template <class Use>
+void for_gates_of_x(RecurrentKind kind, std::int64_t hidden, Use use) {
+  const GateColumns all = {0, 0, gate_blocks(kind).line * hidden};
+  const GateColumns of_gru[] = {{0, hidden, 2 * hidden}, {2 * hidden, 0, hidden}};
+  const GateColumns* const columns = is_gru(kind) ? of_gru : &all;
+  for (int i = 0; i < (is_gru(kind) ? 2 : 1); ++i) use(columns[i]);
+}
+
 /// The rows of every step.
 class Schedule {
  public:
@@ -95,6 +108,9 @@ class Panels {
   std::int64_t dotted_;  // columns at the end of b that are dot products
   core::Scratch<T> data_;
 };
+
+/// Of weights that a thread keeps in its second-level cache.
+inline constexpr std::int64_t kCachedBytes = 512 << 10;
 
 /// How the work of a sequence is cut for the threads. Results do not depend on it.
 struct RecurrentCut {

@@ -1,7 +1,10 @@
 // Gradients of recurrent sequences: step by step back through the gates and the recurrent weights; then those of inputs
 // and weights as products over all steps at once.
+#include <optional>
+
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/recurrent.hpp"
+#include "lib/cpu/recurrent_sums.hpp"
 
 namespace capstan::on_cpu {
 namespace {
@@ -65,8 +68,12 @@ class Backward {
     else sequence();
     enter(dh_.data(), to_.h0, units_);
     if (task_.c0 != nullptr) enter(dc_.data(), to_.c0, hidden_);
+    if (to_.projection != nullptr)
+      multiply<T>({unprojected_.data(), 1, hidden_}, {total_.data(), units_, 1}, to_.projection->as<T>(), units_,
+                  hidden_, units_, steps_.lines);
+    if (parts_ > 1) return in_parts();
     weights();
-    if (task_.index != nullptr && (to_.wx != nullptr || to_.table != nullptr)) through_table();
+    if (needs_table()) through_table();
     else if (to_.wx != nullptr) input_weights();
     if (to_.x != nullptr) inputs();
   }
@@ -99,6 +106,7 @@ class Backward {
   /// Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
   void sequence() {
     const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, units_, sizeof(T));
+    parts_ = parts_of_sums(steps_, cut, inputs_ + units_), cut_ = cut;
     const std::int64_t back = reset_before_ ? 2 * hidden_ : width_;
     const Panels<T> panels({task_.wh.as<T>(), 1, width_}, back, 1, units_, cut.piece);
     const auto run = [&](const auto&... phases) { run_steps(cut, steps_.time + 1, steps_.batch, phases...); };
@@ -273,9 +281,6 @@ class Backward {
         sum_columns(pre_.data() + from, line_, steps_.lines, count, to_.b->as<T>() + column);
       });
     if (to_.bn != nullptr) sum_columns(pre_.data() + 3 * hidden_, line_, steps_.lines, hidden_, to_.bn->as<T>());
-    if (to_.projection != nullptr)
-      multiply<T>({unprojected_.data(), 1, hidden_}, {total_.data(), units_, 1}, to_.projection->as<T>(), units_,
-                  hidden_, units_, steps_.lines);
   }
 
   void input_weights() {
@@ -286,10 +291,14 @@ class Backward {
   }
 
   /// Where inputs were looked up in a table, `pre` is summed over the lines of each of its rows first.
+  bool needs_table() const { return task_.index != nullptr && (to_.wx != nullptr || to_.table != nullptr); }
   void through_table() {
     LookedUp<T> from(steps_, task_);
     core::Scratch<T> sums(from.rows() * line_, core::calling_place());
     from.add_up(pre_.data(), line_, sums.data());
+    through_table(from, sums);
+  }
+  void through_table(const LookedUp<T>& from, const core::Scratch<T>& sums) {
     bool added = false;
     for_blocks([&](std::int64_t first, std::int64_t count, std::int64_t column) {
       if (to_.wx != nullptr)
@@ -315,12 +324,68 @@ class Backward {
     if (scatter) scatter_lines(steps_, dx, *to_.x);
   }
 
+  /// All of that by threads that have been through the steps of some rows, for these rows.
+  void in_parts() {
+    PartSums<T> sums(steps_, parts_, pre_.data(), line_);
+    if (to_.wh != nullptr) {
+      sums.add_product(entering_h_, units_, units_, true,
+                       {blocks_.from_h * hidden_, reset_before_ ? 2 * hidden_ : width_, to_.wh->as<T>(), width_});
+      if (reset_before_)
+        sums.add_product(to_.gates.as<T>() + 3 * hidden_, line_, hidden_, false,
+                         {0, hidden_, to_.wh->as<T>() + 2 * hidden_, width_});
+    }
+    if (to_.b != nullptr)
+      for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+        sums.add_lines({from, count, to_.b->as<T>() + column, 0});
+      });
+    if (to_.bn != nullptr) sums.add_lines({3 * hidden_, hidden_, to_.bn->as<T>(), 0});
+    if (needs_table()) {
+      const LookedUp<T> from(steps_, task_);
+      core::Scratch<T> rows(from.rows() * line_, core::calling_place());
+      sums.add_terms(from.terms(), from.rows(), {0, line_, rows.data(), line_});
+      sums.run();
+      through_table(from, rows);
+    } else if (to_.wx != nullptr) {
+      input_weights(sums);
+    } else {
+      sums.run();
+    }
+    if (to_.x == nullptr) return;
+    if (inputs_ * line_ * static_cast<std::int64_t>(sizeof(T)) <= kCachedBytes) inputs_by_rows();
+    else inputs();
+  }
+  void input_weights(PartSums<T>& sums) {
+    const InputLines<T> lines(steps_, task_.x);
+    const bool single = are_single_terms(lines.data(), inputs_, 1, inputs_);
+    core::Scratch<SingleTerm<T>> terms(single ? steps_.lines : 0, core::calling_place());
+    const bool all_single = single && are_single_terms(lines.data(), inputs_, steps_.lines, inputs_, terms.data());
+    for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {
+      const typename PartSums<T>::Columns columns{from, count, to_.wx->as<T>() + column, columns_};
+      if (all_single) sums.add_terms(terms.data(), inputs_, columns);
+      else sums.add_product(lines.data(), inputs_, inputs_, false, columns);
+    });
+    sums.run();
+    if (all_single && !are_finite(to_.wx->as<T>(), columns_, inputs_, columns_)) input_weights();
+  }
+  void inputs_by_rows() {
+    bool added = false;
+    for_blocks([&](std::int64_t from, std::int64_t width, std::int64_t column) {
+      const Panels<T> panels({task_.wx.as<T>() + column, 1, columns_}, width, 1, inputs_, cut_.piece);
+      run_steps(cut_, steps_.time, steps_.batch,
+                Phase{panels.pieces(), [&](std::int64_t s, std::int64_t first, std::int64_t rows, std::int64_t p) {
+                        const auto& strides = to_.x->strides;
+                        T* dx = to_.x->as<T>() + steps_.at(s) * strides[1] + first * strides[0];
+                        panels.multiply(pre_.data() + line_of(s, first) * line_ + from, line_, rows, p, dx, strides[0],
+                                        added ? 1 : 0);
+                      }});
+      added = true;
+    });
+  }
+
   /// use(column of a line, number of columns, column of wx) for the gates that x reaches.
   template <class Use>
   void for_blocks(Use use) const {
-    if (!gru_) return use(std::int64_t{0}, line_, std::int64_t{0});
-    use(hidden_, 2 * hidden_, std::int64_t{0});
-    use(std::int64_t{0}, hidden_, 2 * hidden_);
+    for_gates_of_x(task_.kind, hidden_, [&](const GateColumns& gates) { use(gates.line, gates.count, gates.wx); });
   }
 
   const core::RecurrentTask& task_;
@@ -328,6 +393,8 @@ class Backward {
   const Schedule& steps_;
   GateBlocks blocks_;
   bool gru_, reset_before_, projected_;
+  RecurrentCut cut_{};
+  std::int64_t parts_ = 1;  // of sums over lines
   std::int64_t inputs_, columns_, hidden_, units_, line_, width_;
   const T *entering_h_, *entering_c_;
   core::Scratch<T> pre_;             // [lines, line]: gradients before the activations

@@ -265,9 +265,7 @@ class Forward {
   /// use(column of wx, number of columns, column of a line) for the gates that x reaches.
   template <class Use>
   void for_gates(Use use) const {
-    if (!is_gru(task_.kind)) return use(std::int64_t{0}, task_.wx.shape[1], std::int64_t{0});
-    use(2 * hidden_, hidden_, std::int64_t{0});
-    use(std::int64_t{0}, 2 * hidden_, hidden_);
+    for_gates_of_x(task_.kind, hidden_, [&](const GateColumns& gates) { use(gates.wx, gates.count, gates.line); });
   }
 
   /// Initial states go where their rows begin; those of rows without steps are their last ones, too.
