@@ -255,16 +255,43 @@ TEST_CASE("kernels of one place mix channels as plain loops do", "[convolution]"
     check_setting(s, DType::float64, 4, tolerance::roundings64);
     check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
   }
-  const Tensor x = random_in(-1, 1, {2, 32, 4, 5}, DType::float64, 1),
-               w = random_in(-1, 1, {32, 30, 1, 1}, DType::float64, 2);
-  for (const Tensor& of : {x, x.index({all, all, until(1), until(1)})})
-    for (const std::int64_t groups : {1, 2})
-      for (const std::int64_t stride : {1, 2}) {
-        const Tensor b = random_in(-1, 1, {30 * groups}, DType::float64, 3);
-        const ConvTransposeOptions options{.stride = stride, .output_padding = stride - 1, .groups = groups};
-        CHECK(close(conv_transpose2d(of, w, b, options),
-                    conv_transpose2d(of, w, {}, options) + reshape(b, {30 * groups, 1, 1}), tolerance::roundings64));
-      }
+}
+
+TEST_CASE("windows that do not overlap agree with plain loops", "[convolution]") {
+  const Axis pairs{9, 2, 2, 1, 0, 0}, threes{12, 3, 3, 1, 0, 0}, with_gaps{13, 2, 3, 1, 0, 0}, apart{15, 2, 3, 2, 0, 0};
+  const Axis zeros_behind{11, 2, 2, 1, 0, 1}, zeros_before{10, 2, 2, 1, 1, 1}, all{5, 5, 1, 1, 0, 0},
+      some{7, 4, 9, 1, 0, 0};
+  const Axis overlap{13, 2, 2, 2, 0, 0}, beyond{1, 2, 2, 1, 0, 1}, long_one{40, 2, 2, 1, 0, 0};
+  const auto setting = [](int axes, Axis d, Axis h, Axis w, std::int64_t batch, std::int64_t groups, std::int64_t out) {
+    return Setting{axes, {d, h, w}, batch, groups, 5, out, false};
+  };
+  for (const std::int64_t out : {20, 70, 260})  // transposed; gradients for weights, too; forward, too
+    for (const Setting& s :
+         {setting(2, {}, pairs, threes, 3, 1, out), setting(2, {}, threes, pairs, 2, 2, out),
+          setting(2, {}, with_gaps, apart, 2, 1, out), setting(1, {}, {}, {128, 8, 8, 1, 0, 0}, 2, 1, out),
+          setting(3, pairs, {5, 1, 2, 1, 0, 0}, threes, 2, 1, out), setting(2, {}, zeros_behind, pairs, 2, 1, out),
+          setting(2, {}, zeros_before, pairs, 2, 1, out), setting(2, {}, all, all, 4, 1, out),
+          setting(2, {}, all, all, 2, 2, out), setting(2, {}, some, all, 3, 1, out),
+          setting(3, {7, 2, 3, 2, 0, 0}, pairs, threes, 1, 1, out), setting(2, {}, overlap, threes, 2, 1, out),
+          setting(2, {}, beyond, long_one, 1, 1, out)}) {
+      check_setting(s, DType::float64, 4, tolerance::roundings64);
+      check_setting(s, DType::float32, 4, tolerance::blocked_sum32);
+    }
+}
+
+TEST_CASE("a bias of a transposed convolution reaches all elements of its channel", "[convolution]") {
+  const Tensor x = random_in(-1, 1, {2, 32, 4, 5}, DType::float64, 1);
+  for (const std::int64_t kernel : {1, 2}) {
+    const Tensor w = random_in(-1, 1, {32, 30, kernel, kernel}, DType::float64, 2);
+    for (const Tensor& of : {x, x.index({all, all, until(1), until(1)})})
+      for (const std::int64_t groups : {1, 2})
+        for (const std::int64_t stride : {1, 2, 3}) {
+          const Tensor b = random_in(-1, 1, {30 * groups}, DType::float64, 3);
+          const ConvTransposeOptions options{.stride = stride, .output_padding = stride - 1, .groups = groups};
+          CHECK(close(conv_transpose2d(of, w, b, options),
+                      conv_transpose2d(of, w, {}, options) + reshape(b, {30 * groups, 1, 1}), tolerance::roundings64));
+        }
+  }
 }
 
 TEST_CASE("a batch of many weights that takes several rounds has the results of its parts", "[convolution][host]") {
@@ -421,14 +448,15 @@ TEST_CASE("a convolution gives the same bits for any number of threads", "[convo
   };
   for (const Sizes& sizes : {Sizes{{6, 20, 30, 31}, {40, 20, 3, 3}}, Sizes{{1, 70, 9, 8}, {330, 70, 3, 3}},
                              Sizes{{2, 30, 7, 7}, {192, 30, 3, 3}}, Sizes{{5, 20, 30, 31}, {200, 20, 3, 3}},
-                             Sizes{{3, 130, 7, 7}, {160, 130, 3, 3}}, Sizes{{5, 40, 12, 11}, {50, 40, 1, 1}}}) {
+                             Sizes{{3, 130, 7, 7}, {160, 130, 3, 3}}, Sizes{{5, 40, 12, 11}, {50, 40, 1, 1}},
+                             Sizes{{5, 20, 12, 11}, {260, 20, 2, 2}}}) {
     const Tensor x = random_in(-1, 1, sizes.x, DType::float32, 1), w = random_in(-1, 1, sizes.w, DType::float32, 2);
     const Tensor depthwise = random_in(-1, 1, {sizes.x[1], 1, 3, 3}, DType::float32, 3);
     const auto all = [&](std::int64_t stride) {
       GradientTape tape;
       for (const Tensor* source : {&x, &w, &depthwise}) tape.watch(*source);
       const Tensor y =
-          conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = stride, .padding = sizes.w[2] / 2});
+          conv2d(depthwise_conv2d(x, depthwise), w, Tensor(), {.stride = stride, .padding = (sizes.w[2] - 1) / 2});
       std::vector<Tensor> results = tape.gradient(sum(square(y)), {x, w, depthwise});
       results.push_back(y);
       return results;

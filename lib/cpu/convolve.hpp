@@ -52,14 +52,17 @@ struct Pass {
   }
 };
 
-// convolve_pointwise.cpp: whether a convolution is best made as products of matrices; these, of contiguous tensors
-bool is_pointwise(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups);
-void pointwise(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
-               std::int64_t groups, TensorImpl& out);
-void pointwise_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
-                          const core::Window& window, std::int64_t groups, TensorImpl& out);
-void pointwise_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window, std::int64_t groups,
-                      TensorImpl& out);
+// convolve_patches.cpp: whether a convolution is best made as products of matrices, with so many rows that are summed
+// over, and so many of the result, each a channel or a tap of one; some of these are worth a copy of elements that are
+// not met as they lie. And the products, of contiguous tensors.
+bool is_of_patches(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups,
+                   std::int64_t worth_a_copy);
+void convolve_patches(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
+                      std::int64_t groups, TensorImpl& out);
+void convolve_patches_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
+                                 const core::Window& window, std::int64_t groups, TensorImpl& out);
+void convolve_patches_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window,
+                             std::int64_t groups, TensorImpl& out);
 
 Pass forward_pass(const core::Window& window);
 core::ScratchVector<Pass> transposed_passes(const core::Window& window);
