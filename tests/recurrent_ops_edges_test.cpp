@@ -122,7 +122,7 @@ TEST_CASE("recurrent operations take batches of no rows", "[recurrent]") {
 }
 
 TEST_CASE("recurrent operations take steps without inputs", "[recurrent]") {
-  for (const std::int64_t batch : {3, 24})
+  for (const std::int64_t batch : {3, 24, 64})
     for (const RecurrentUse& use : recurrent_uses({.batch = batch, .time = 4, .inputs = 0})) {
       INFO(use.text() << ", batch " << batch);
       const PoisonedBuffers poisoned(kNaN);

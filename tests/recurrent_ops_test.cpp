@@ -30,9 +30,11 @@ struct Extents {
   std::int64_t batch, time, inputs, hidden;
 };
 const Extents small_ones[] = {{1, 1, 1, 1}, {2, 3, 4, 5}, {5, 2, 3, 16}};
-// rows among the threads, with few inputs or many; units among them; both, by type; sums of many rows by parts of a batch
-const Extents large_ones[] = {{31, 7, 9, 33},  {64, 5, 27, 64}, {130, 3, 2, 24}, {131, 3, 70, 50}, {20, 4, 30, 200},
-                              {3, 6, 40, 300}, {49, 2, 3, 300}, {5, 3, 4, 290},  {64, 8, 100, 98}, {202, 2, 9, 20}};
+// rows among the threads, with few inputs or many; units among them; both, by type; sums over two parts of a batch, of
+// wide inputs or of many rows a step; over eight
+const Extents large_ones[] = {{31, 7, 9, 33},   {64, 5, 27, 64},   {130, 3, 2, 24}, {131, 3, 70, 50},
+                              {20, 4, 30, 200}, {3, 6, 40, 300},   {49, 2, 3, 300}, {5, 3, 4, 290},
+                              {64, 8, 100, 98}, {64, 20, 400, 98}, {202, 2, 9, 20}, {258, 5, 6, 20}};
 
 struct Variant {
   RecurrentKind kind;

@@ -219,6 +219,10 @@ TEST_CASE("recurrent sequences of one-hot inputs are those of any inputs", "[rec
       for (const std::int64_t hidden : {3, 40})
         for (const RecurrentUse& use : recurrent_uses({.batch = batch, .time = 5, .inputs = 27, .hidden = hidden}))
           check_sequence(use, from_zero);
+    // by several threads, more lines of a part than are put in order at a time; a single input
+    for (const RecurrentUse& use : recurrent_uses({.batch = 64, .time = 20, .inputs = 27, .hidden = 12}))
+      check_sequence(use, from_zero);
+    check_sequence({.batch = 256, .time = 64, .inputs = 1, .hidden = 4}, from_zero);
     for (RecurrentUse use : recurrent_uses({.batch = 32, .time = 3, .inputs = 27, .hidden = 64}))  // by units
       for (const bool reverse : {false, true}) {
         if (use.cell) continue;
@@ -232,18 +236,19 @@ TEST_CASE("recurrent sequences of one-hot inputs are those of any inputs", "[rec
 }
 
 TEST_CASE("sequences of one-hot inputs do not depend on the number of threads", "[recurrent][threads]") {
-  for (RecurrentUse use : recurrent_uses({.batch = 131, .time = 4, .inputs = 27, .hidden = 20}))
-    for (const bool time_major : {false, true}) {
-      use.time_major = time_major && !use.cell;
-      INFO(use.text());
-      const std::vector<Tensor> operands = one_hot_operands(use, false);
-      std::vector<std::vector<Tensor>> runs;
-      for (const int count : {1, 2, 3, 5}) {
-        const ThreadCount threads(count);
-        runs.push_back(run_with_gradients(run_recurrent, use, operands));
-        for (std::size_t i = 0; i < runs[0].size(); ++i) CHECK(same_bits(values(runs.back()[i]), values(runs[0][i])));
+  for (const auto& [batch, steps] : {std::pair{131, 4}, {260, 6}})
+    for (RecurrentUse use : recurrent_uses({.batch = batch, .time = steps, .inputs = 27, .hidden = 20}))
+      for (const bool time_major : {false, true}) {
+        use.time_major = time_major && !use.cell;
+        INFO(use.text());
+        const std::vector<Tensor> operands = one_hot_operands(use, false);
+        std::vector<std::vector<Tensor>> runs;
+        for (const int count : {1, 2, 3, 5}) {
+          const ThreadCount threads(count);
+          runs.push_back(run_with_gradients(run_recurrent, use, operands));
+          for (std::size_t i = 0; i < runs[0].size(); ++i) CHECK(same_bits(values(runs.back()[i]), values(runs[0][i])));
+        }
       }
-    }
 }
 
 TEST_CASE("gradients of sequences from zeros do not depend on what memory held", "[recurrent]") {

@@ -49,6 +49,11 @@ void wait_a_turn(std::uint32_t& turns) noexcept {
 constexpr int kSpinsBeforeSleep = 10000;       // some 150 us: longer than the pauses between the operations of a step
 constexpr std::int64_t kPiecesPerThread = 32;  // so that the last ones are small
 
+/// Of a thread's share, rounded up: the caller's is never empty.
+std::int64_t first_piece(std::int64_t pieces, std::int64_t share, std::int64_t shares) noexcept {
+  return (pieces * share + shares - 1) / shares;
+}
+
 }  // namespace
 
 /// Workers that claim pieces of one loop at a time. The caller works too and never waits for a worker that has not
@@ -88,12 +93,11 @@ class Pool {
     count_ = count;
     pieces_ = pieces;
     done_.store(0, std::memory_order_relaxed);
-    for (int i = shares_used_ - 1; i >= 0; --i) {   // the first one last, since workers look at that
-      const auto first = [&](std::int64_t share) {  // rounded up: the caller's share is never empty
-        return static_cast<std::uint32_t>((pieces * share + shares_used_ - 1) / shares_used_);
-      };
-      shares_[i].end.store(first(i + 1), std::memory_order_release);
-      shares_[i].ticket.store(opened + first(i), i > 0 ? std::memory_order_release : std::memory_order_seq_cst);
+    for (int i = shares_used_ - 1; i >= 0; --i) {  // the first one last, since workers look at that
+      const auto first = static_cast<std::uint32_t>(first_piece(pieces, i, shares_used_));
+      shares_[i].end.store(static_cast<std::uint32_t>(first_piece(pieces, i + 1, shares_used_)),
+                           std::memory_order_release);
+      shares_[i].ticket.store(opened + first, i > 0 ? std::memory_order_release : std::memory_order_seq_cst);
     }
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_all();
     claim_pieces(0, generation_);
@@ -368,7 +372,7 @@ std::int64_t pieces_of(std::int64_t count, std::int64_t grain) noexcept {
 
 Range share_of(std::int64_t thread, std::int64_t count) noexcept {
   const std::int64_t pieces = pieces_of(count, 1), size = threads();
-  const auto first = [=](std::int64_t share) { return count * ((pieces * share + size - 1) / size) / pieces; };
+  const auto first = [=](std::int64_t share) { return count * first_piece(pieces, share, size) / pieces; };
   return {first(thread), first(thread + 1)};
 }
 

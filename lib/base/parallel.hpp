@@ -14,7 +14,7 @@ void parallel_ranges(std::int64_t count, std::int64_t grain, RangeFunction run, 
 /// True if a loop of `count` would be split: more than one piece and more than one thread.
 bool splits(std::int64_t count, std::int64_t grain) noexcept;
 
-/// What a thread of the budget begins with of `count` things in a loop whose grain is 1.
+/// What a thread of the budget begins with in a loop of `count` >= 1 whose grain is 1, as long as there are 64 at most.
 struct Range {
   std::int64_t begin, end;
 };

@@ -422,7 +422,7 @@ const T* elements(const TensorImpl* x) {
 void convolve(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,
               std::int64_t groups, TensorImpl& out) {
   const std::int64_t kernel = window.kernel(), from = weight.shape[1], to = weight.shape[0] / groups;
-  if (is_of_patches(window, from * kernel, to, groups, 256))
+  if (is_of_patches(window, from * kernel, to, groups, kRowsWorthCopy))
     return convolve_patches(x, weight, bias, window, groups, out);
   const Pass pass = forward_pass(window);
   const Channels c{groups, from, to, kernel, from * kernel, to * from * kernel};
@@ -434,7 +434,7 @@ void convolve(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* b
 void convolve_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
                          const core::Window& window, std::int64_t groups, TensorImpl& out) {
   const std::int64_t kernel = window.kernel(), from = weight.shape[0] / groups, to = weight.shape[1];
-  if (is_of_patches(window, from, to * kernel, groups, 16))
+  if (is_of_patches(window, from, to * kernel, groups, kRowsWorthCopyBack))
     return convolve_patches_transposed(grad, weight, bias, window, groups, out);
   const Channels c{groups, from, to, to * kernel, kernel, to * from * kernel};
   core::visit_floating(out.dtype, [&]<class T>(core::Type<T>) {

@@ -52,9 +52,12 @@ struct Pass {
   }
 };
 
-// convolve_patches.cpp: whether a convolution is best made as products of matrices, with so many rows that are summed
-// over, and so many of the result, each a channel or a tap of one; some of these are worth a copy of elements that are
-// not met as they lie. And the products, of contiguous tensors.
+// convolve_patches.cpp: whether a convolution is best made as products of matrices, which sum over `from` rows and give
+// `to`, each a channel or a tap of one. Elements that do not lie as windows meet them are copied side by side, which so
+// many rows of the result are worth. And the products, of contiguous tensors.
+inline constexpr std::int64_t kRowsWorthCopy = 256;  // else they are read where they lie, or of gradients for weights
+inline constexpr std::int64_t kRowsWorthCopyForWeight = 64;
+inline constexpr std::int64_t kRowsWorthCopyBack = 1;  // else there is a pass for every tap
 bool is_of_patches(const core::Window& window, std::int64_t from, std::int64_t to, std::int64_t groups,
                    std::int64_t worth_a_copy);
 void convolve_patches(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,

@@ -2,7 +2,6 @@
 // patches: products of matrices. What a window meets is a column of [channels and taps, windows], one such matrix for
 // each image and group; where an image has one window, it is a row of [images, channels and taps].
 #include <algorithm>
-#include <span>
 
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
@@ -13,35 +12,32 @@
 namespace capstan::on_cpu {
 namespace {
 
-/// Calls use(elements of a row that windows meet with one tap, in a plane; where they stand among [taps, windows]) for all
-/// rows and taps: `stride` apart, as many as a row has windows.
-template <class Use>
-void for_rows_of_taps(const core::Window& window, Use use) {
-  core::WindowAxis axis[3];
-  for (int i = 0; i < window.axes; ++i) axis[3 - window.axes + i] = window.axis[i];
-  const auto& [d, h, w] = axis;
-  for (std::int64_t z = 0; z < d.out; ++z)
-    for (std::int64_t y = 0; y < h.out; ++y)
-      for (std::int64_t tap = 0; tap < d.kernel * h.kernel; ++tap) {
-        const std::int64_t depth = z * d.stride + tap / h.kernel * d.dilation;
-        const std::int64_t row = y * h.stride + tap % h.kernel * h.dilation;
-        use((depth * h.in + row) * w.in, ((tap * w.kernel * d.out + z) * h.out + y) * w.out, w);
-      }
-}
-
 /// Whether what windows meet lies as they do: a window for each place, or one for all.
 bool meets_as_is(const core::Window& window) {
   return window.in() == window.kernel() * window.out() && (window.kernel() == 1 || window.out() == 1);
 }
 
-/// Calls use(T, x's plane, what windows meet of it [taps, windows]) for all planes.
+/// Calls use(elements, met, columns) for what all rows of windows meet with all rows of taps: where the first window
+/// has its first tap, in x and in `met` [batch, channels, taps, windows]. `columns` has the taps and windows of a row.
 template <class Use>
-void for_planes(const TensorImpl& x, const TensorImpl& met, const core::Window& window, Use use) {
-  const std::int64_t taken = window.kernel() * window.out();
+void for_rows(const TensorImpl& x, const TensorImpl& met, const core::Window& window, Use use) {
+  core::WindowAxis axis[3];
+  for (int i = 0; i < window.axes; ++i) axis[3 - window.axes + i] = window.axis[i];
+  const auto& [d, h, w] = axis;
+  const std::int64_t rows = d.out * h.out, taps = window.kernel(), next_row = w.kernel * window.out();
   core::visit_floating(x.dtype, [&]<class T>(core::Type<T>) {
-    base::parallel_for(x.shape[0] * x.shape[1], kCheapGrain / taken + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) use(x.as<T>() + i * window.in(), met.as<T>() + i * taken);
-    });
+    const auto run = [&](std::int64_t begin, std::int64_t end) {
+      const core::WindowAxis columns = w;  // of its own: no store can change it
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t plane = i / rows, row = i % rows, z = row / h.out, y = row % h.out;
+        T* const elements = x.as<T>() + plane * window.in() + (z * d.stride * h.in + y * h.stride) * w.in;
+        T* taken = met.as<T>() + plane * taps * window.out() + row * w.out;
+        for (std::int64_t depth = 0; depth < d.kernel; ++depth)
+          for (std::int64_t tap = 0; tap < h.kernel; ++tap, taken += next_row)
+            use(elements + (depth * d.dilation * h.in + tap * h.dilation) * w.in, taken, columns);
+      }
+    };
+    base::parallel_for(x.shape[0] * x.shape[1] * rows, kCheapGrain / (taps * w.out) + 1, run);
   });
 }
 
@@ -50,26 +46,22 @@ Tensor gather(const TensorImpl& x, const core::Window& window) {
   if (meets_as_is(window)) return core::make_view(x, x.shape, x.strides, 0, core::calling_place());
   Tensor met = core::make_workspace({x.shape[0], x.shape[1], window.kernel(), window.out()}, x.dtype, x.device(),
                                     core::calling_place());
-  for_planes(x, *met.impl(), window, [&](const auto* plane, auto* taken) {
-    for_rows_of_taps(window, [&](std::int64_t in, std::int64_t at, const core::WindowAxis& w) {
-      for (std::int64_t tap = 0; tap < w.kernel; ++tap)
-        take_every(w.stride, plane + in + tap * w.dilation, 0, w.out, taken + at + tap * window.out());
-    });
+  for_rows(x, *met.impl(), window, [&](const auto* from, auto* to, const core::WindowAxis& columns) {
+    for (std::int64_t tap = 0; tap < columns.kernel; ++tap)
+      take_every(columns.stride, from + tap * columns.dilation, 0, columns.out, to + tap * window.out());
   });
   return met;
 }
 /// Back to where it was met.
 void scatter(const TensorImpl& met, const core::Window& window, TensorImpl& x) {
-  for_planes(x, met, window, [&](auto* plane, const auto* taken) {
-    for_rows_of_taps(window, [&](std::int64_t in, std::int64_t at, const core::WindowAxis& w) {
-      auto* const row = plane + in;
-      const auto *from = taken + at, *next = from + window.out();
-      if (w.kernel == 2 && w.stride == 2 && w.dilation == 1)  // which compilers vectorize
-        for (std::int64_t i = 0; i < w.out; ++i) row[2 * i] = from[i], row[2 * i + 1] = next[i];
-      else
-        for (std::int64_t tap = 0; tap < w.kernel; ++tap, from += window.out())
-          for (std::int64_t i = 0; i < w.out; ++i) row[i * w.stride + tap * w.dilation] = from[i];
-    });
+  for_rows(x, met, window, [&](auto* to, const auto* from, const core::WindowAxis& columns) {
+    if (columns.kernel == 2 && columns.stride == 2 && columns.dilation == 1) {  // which compilers vectorize
+      const auto* const next = from + window.out();
+      for (std::int64_t i = 0; i < columns.out; ++i) to[2 * i] = from[i], to[2 * i + 1] = next[i];
+    } else {
+      for (std::int64_t tap = 0; tap < columns.kernel; ++tap, from += window.out())
+        for (std::int64_t i = 0; i < columns.out; ++i) to[i * columns.stride + tap * columns.dilation] = from[i];
+    }
   });
 }
 
@@ -123,15 +115,13 @@ bool is_of_patches(const core::Window& window, std::int64_t from, std::int64_t t
                    std::int64_t worth_a_copy) {
   constexpr std::int64_t kFewestRows = 16;    // of fewer, products are mostly copies
   constexpr std::int64_t kFewestPlaces = 16;  // of fewer, columns fill too little of a tile
-  const bool copied = window.kernel() > 1 && !meets_as_is(window);
-  if (from < kFewestRows || to < (copied ? worth_a_copy : kFewestRows)) return false;
-  std::int64_t places = 1;
-  for (const core::WindowAxis& a : window.axis) places = bounded_product(places, std::max<std::int64_t>(a.out, 1));
-  if (places < kFewestPlaces && !(window.out() == 1 && groups == 1)) return false;
-  return all_axes(window, [](const core::WindowAxis& a) {
+  const bool apart = all_axes(window, [](const core::WindowAxis& a) {
     return a.before == 0 && a.extent() <= a.in &&
            (a.out <= 1 || (a.extent() <= a.stride && a.stride <= (a.in - a.extent()) / (a.out - 1)));
   });
+  if (!apart || from < kFewestRows || to < kFewestRows) return false;
+  if (window.kernel() > 1 && !meets_as_is(window) && to < worth_a_copy) return false;
+  return window.out() >= kFewestPlaces || (window.out() == 1 && groups == 1);
 }
 
 void convolve_patches(const TensorImpl& x, const TensorImpl& weight, const TensorImpl* bias, const core::Window& window,

@@ -207,7 +207,7 @@ void convolve_weight(const TensorImpl& x, const TensorImpl& grad, const core::Wi
                      TensorImpl& out) {
   if (x.numel() == 0 || grad.numel() == 0) return fill(out, Scalar(0));
   const std::int64_t from = out.shape[1], to = out.shape[0] / groups;
-  if (is_of_patches(window, from * window.kernel(), to, groups, 64))
+  if (is_of_patches(window, from * window.kernel(), to, groups, kRowsWorthCopyForWeight))
     return convolve_patches_weight(x, grad, window, groups, out);
   const Pass pass = forward_pass(window);
   const Channels c{groups, from, to, 0, 0, 0};

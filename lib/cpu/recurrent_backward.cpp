@@ -1,7 +1,5 @@
 // Gradients of recurrent sequences: step by step back through the gates and the recurrent weights; then those of inputs
 // and weights as products over all steps at once.
-#include <optional>
-
 #include "lib/core/dispatch.hpp"
 #include "lib/cpu/recurrent.hpp"
 #include "lib/cpu/recurrent_sums.hpp"
@@ -106,7 +104,7 @@ class Backward {
   /// Turn k: through the weights of the step that turn k-1 took, then the gates of the step before it.
   void sequence() {
     const RecurrentCut cut = cut_recurrent(steps_, width_ * units_, units_, sizeof(T));
-    parts_ = parts_of_sums(steps_, cut, inputs_ + units_), cut_ = cut;
+    parts_ = parts_of_sums(steps_, cut, units_ + (needs_table() ? task_.table_rows : inputs_)), cut_ = cut;
     const std::int64_t back = reset_before_ ? 2 * hidden_ : width_;
     const Panels<T> panels({task_.wh.as<T>(), 1, width_}, back, 1, units_, cut.piece);
     const auto run = [&](const auto&... phases) { run_steps(cut, steps_.time + 1, steps_.batch, phases...); };
@@ -356,7 +354,7 @@ class Backward {
   }
   void input_weights(PartSums<T>& sums) {
     const InputLines<T> lines(steps_, task_.x);
-    const bool single = are_single_terms(lines.data(), inputs_, 1, inputs_);
+    const bool single = inputs_ > 0 && are_single_terms(lines.data(), inputs_, 1, inputs_);
     core::Scratch<SingleTerm<T>> terms(single ? steps_.lines : 0, core::calling_place());
     const bool all_single = single && are_single_terms(lines.data(), inputs_, steps_.lines, inputs_, terms.data());
     for_blocks([&](std::int64_t from, std::int64_t count, std::int64_t column) {

@@ -35,7 +35,7 @@ void PartSums<T>::add_product(const T* left, std::int64_t left_row, std::int64_t
 }
 template <class T>
 void PartSums<T>::add_terms(const SingleTerm<T>* terms, std::int64_t rows, const Columns& columns) {
-  sums_[count_++] = {columns, rows, 1, 1, nullptr, 0, false, terms, nullptr, nullptr};
+  if (rows > 0) sums_[count_++] = {columns, rows, 1, 1, nullptr, 0, false, terms, nullptr, nullptr};
 }
 template <class T>
 void PartSums<T>::add_lines(const Columns& columns) {
@@ -124,7 +124,8 @@ void PartSums<T>::make_terms(const Sum& sum, std::int64_t part) const {
   };
   for (std::int64_t t = 0; t < steps_.time; ++t)
     for (std::int64_t row = 0; row < rows; ++row) {
-      block[count++] = sum.terms[steps_.first(t) + begin(part) + row];
+      const std::int64_t line = steps_.first(t) + begin(part) + row;
+      block[count++] = {sum.terms[line].place, static_cast<std::int32_t>(line), sum.terms[line].value};
       if (count == kSumBlock) give();
     }
   give();

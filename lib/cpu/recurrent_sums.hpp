@@ -5,8 +5,8 @@
 
 namespace capstan::on_cpu {
 
-/// Into how many parts of the batch the sums are cut for so many rows of weights: it follows from the task alone. 1 where
-/// threads do not go through rows, or where rows have lengths.
+/// Into how many parts of the batch the sums are cut for so many rows of weights. It follows from the task alone, and
+/// is 1 where threads do not go through rows, or where rows have lengths.
 std::int64_t parts_of_sums(const Schedule& steps, const RecurrentCut& cut, std::int64_t weights);
 
 /// Sums of `pre` [lines, line] times something: asked for first, then made all at once.
@@ -25,7 +25,7 @@ class PartSums {
   /// left^T [width, lines] times columns. `from_zero`: the step that is taken first may have zeros on the left, whose
   /// lines stand one behind the other then.
   void add_product(const T* left, std::int64_t left_row, std::int64_t width, bool from_zero, const Columns& columns);
-  /// Row i of the result: the lines whose term names it, times their values.
+  /// Row i of the result: the lines whose terms have this place, times their values.
   void add_terms(const SingleTerm<T>* terms, std::int64_t rows, const Columns& columns);
   /// All lines, added up in double.
   void add_lines(const Columns& columns);

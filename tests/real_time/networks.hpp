@@ -43,6 +43,13 @@ struct OddConvolutions {
   cs::Tensor operator()(const cs::Tensor& x) const { return transposed(cs::elu(grouped(depthwise(x)))); }
 };
 
+/// Windows that do not overlap: patches, which are copied side by side, and back; over [batch, 3, 32, 32].
+struct Patches {
+  cs::nn::Conv2d patches{{.in = 3, .out = 256, .kernel = 4, .stride = 4}};
+  cs::nn::ConvTranspose2d back{{.in = 256, .out = 8, .kernel = 2, .stride = 2}};
+  cs::Tensor operator()(const cs::Tensor& x) const { return back(cs::relu(patches(x))); }
+};
+
 /// Every norm, over [batch, 8, 16].
 struct Norms {
   cs::nn::LayerNorm layer{{.sizes = {16}}};

@@ -137,6 +137,7 @@ void check_networks() {
   check("images", Images(), {1, 3, 64, 64});
   check("filtered", Filtered(), {1, 16, 32, 32});
   check("convolutions", OddConvolutions(), {2, 8, 16, 16});
+  check("patches", Patches(), {2, 3, 32, 32});
   check("convolution_1d", Conv1d({.in = 4, .out = 16, .kernel = 7, .dilation = 4}), {1, 4, 512});
   check("norms", Norms(), {4, 8, 16});
   check("rnn_cell", RnnCell(2, 8), {1, 2});
