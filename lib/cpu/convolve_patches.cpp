@@ -2,6 +2,7 @@
 // patches: products of matrices. What a window meets is a column of [channels and taps, windows], one such matrix for
 // each image and group; where an image has one window, it is a row of [images, channels and taps].
 #include <algorithm>
+#include <span>
 
 #include "lib/core/allocator.hpp"
 #include "lib/core/dispatch.hpp"
@@ -15,6 +16,29 @@ namespace {
 /// Whether what windows meet lies as they do: a window for each place, or one for all.
 bool meets_as_is(const core::Window& window) {
   return window.in() == window.kernel() * window.out() && (window.kernel() == 1 || window.out() == 1);
+}
+
+/// Some images of x, from one on.
+Tensor images_of(const TensorImpl& x, std::int64_t first, std::int64_t count) {
+  std::int64_t sizes[kMaxRank];
+  std::copy_n(x.shape.begin(), x.rank(), sizes);
+  sizes[0] = count;
+  return core::make_view(x, Shape(std::span<const std::int64_t>(sizes, static_cast<std::size_t>(x.rank()))), x.strides,
+                         first * x.strides[0], core::calling_place());
+}
+Tensor view(const TensorImpl& x) { return images_of(x, 0, x.shape[0]); }
+
+/// Calls use(images of x, their results in y, whether they are the first) for all images: some at a time where what
+/// their windows meet is copied.
+template <class Use>
+void for_images(const TensorImpl& x, const TensorImpl& y, const core::Window& window, Use use) {
+  constexpr std::int64_t kAtOnce = 1 << 21;  // elements that are met
+  const std::int64_t batch = x.shape[0], met = bounded_product(x.shape[1], window.kernel() * window.out());
+  const std::int64_t most = meets_as_is(window) ? batch : std::max<std::int64_t>(kAtOnce / (met + 1), 1);
+  for (std::int64_t first = 0; first < batch; first += most) {
+    const std::int64_t count = std::min(most, batch - first);
+    use(*images_of(x, first, count).impl(), *images_of(y, first, count).impl(), first == 0);
+  }
 }
 
 /// Calls use(elements, met, columns) for what all rows of windows meet with all rows of taps: where the first window
@@ -43,7 +67,7 @@ void for_rows(const TensorImpl& x, const TensorImpl& met, const core::Window& wi
 
 /// What windows meet: [batch, channels, taps, windows].
 Tensor gather(const TensorImpl& x, const core::Window& window) {
-  if (meets_as_is(window)) return core::make_view(x, x.shape, x.strides, 0, core::calling_place());
+  if (meets_as_is(window)) return view(x);
   Tensor met = core::make_workspace({x.shape[0], x.shape[1], window.kernel(), window.out()}, x.dtype, x.device(),
                                     core::calling_place());
   for_rows(x, *met.impl(), window, [&](const auto* from, auto* to, const core::WindowAxis& columns) {
@@ -128,52 +152,61 @@ void convolve_patches(const TensorImpl& x, const TensorImpl& weight, const Tenso
                       std::int64_t groups, TensorImpl& out) {
   const std::int64_t from = weight.shape[1] * window.kernel(), to = weight.shape[0] / groups;
   const std::int64_t strides[] = {to * from, from, 1};
-  const Tensor met = gather(x, window);
-  if (window.out() == 1 && groups == 1)
-    return matmul(*matrix(*met.impl(), x.shape[0], from).impl(), *matrix(weight, to, from, true).impl(), bias,
-                  *matrix(out, x.shape[0], to).impl(), false);
-  mix(*met.impl(), core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place()), bias, window, groups,
-      out);
+  const Tensor weights = core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place());
+  for_images(x, out, window, [&](const TensorImpl& images, TensorImpl& results, bool) {
+    const Tensor met = gather(images, window);
+    if (window.out() != 1 || groups != 1) return mix(*met.impl(), weights, bias, window, groups, results);
+    matmul(*matrix(*met.impl(), images.shape[0], from).impl(), *matrix(weight, to, from, true).impl(), bias,
+           *matrix(results, images.shape[0], to).impl(), false);
+  });
 }
 
 void convolve_patches_transposed(const TensorImpl& grad, const TensorImpl& weight, const TensorImpl* bias,
                                  const core::Window& window, std::int64_t groups, TensorImpl& out) {
   const std::int64_t from = weight.shape[0] / groups, to = weight.shape[1] * window.kernel();
   const std::int64_t strides[] = {from * to, 1, to};
-  const bool direct = meets_as_is(window);
-  const Tensor results = direct ? core::make_view(out, out.shape, out.strides, 0, core::calling_place())
-                                : core::make_workspace({out.shape[0], out.shape[1], window.kernel(), window.out()},
-                                                       out.dtype, out.device(), core::calling_place());
-  if (window.out() == 1 && groups == 1) {
-    if (bias != nullptr) begin_with(bias, *results.impl());
-    matmul(*matrix(grad, grad.shape[0], from).impl(), *matrix(weight, from, to).impl(), nullptr,
-           *matrix(*results.impl(), grad.shape[0], to).impl(), bias != nullptr);
-  } else {
-    mix(grad, packed(core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place())), bias, window,
-        groups, *results.impl());
-  }
-  if (direct) return;
-  if (!takes_all(window)) begin_with(bias, out);
-  scatter(*results.impl(), window, out);
+  const bool one = window.out() == 1 && groups == 1;
+  const Tensor turned = core::make_view(weight, {groups, to, from}, strides, 0, core::calling_place());
+  const Tensor weights = one ? turned : packed(turned);
+  for_images(out, grad, window, [&](TensorImpl& images, const TensorImpl& grads, bool) {
+    const std::int64_t count = images.shape[0];
+    const Tensor results = meets_as_is(window)
+                               ? view(images)
+                               : core::make_workspace({count, images.shape[1], window.kernel(), window.out()},
+                                                      out.dtype, out.device(), core::calling_place());
+    if (one) {
+      if (bias != nullptr) begin_with(bias, *results.impl());
+      matmul(*matrix(grads, count, from).impl(), *matrix(weight, from, to).impl(), nullptr,
+             *matrix(*results.impl(), count, to).impl(), bias != nullptr);
+    } else {
+      mix(grads, weights, bias, window, groups, *results.impl());
+    }
+    if (meets_as_is(window)) return;
+    if (!takes_all(window)) begin_with(bias, images);
+    scatter(*results.impl(), window, images);
+  });
 }
 
 void convolve_patches_weight(const TensorImpl& x, const TensorImpl& grad, const core::Window& window,
                              std::int64_t groups, TensorImpl& out) {
-  const std::int64_t from = out.shape[1] * window.kernel(), to = out.shape[0] / groups;
-  const Tensor met = gather(x, window);
-  if (window.out() == 1 && groups == 1)
-    return matmul(*matrix(grad, x.shape[0], to, true).impl(), *matrix(*met.impl(), x.shape[0], from).impl(), nullptr,
-                  *matrix(out, to, from).impl(), false);
-  const std::int64_t places = window.out(), of_result[] = {to * from, from, 1}, of_grad[] = {to * places, places, 1},
+  const std::int64_t from = out.shape[1] * window.kernel(), to = out.shape[0] / groups, places = window.out();
+  const std::int64_t of_result[] = {to * from, from, 1}, of_grad[] = {to * places, places, 1},
                      of_met[] = {from * places, 1, places};
   const Tensor result = core::make_view(out, {groups, to, from}, of_result, 0, core::calling_place());
-  for (std::int64_t i = 0; i < x.shape[0]; ++i) {
-    const Tensor left = core::make_view(grad, {groups, to, places}, of_grad, i * groups * to * places,
-                                        core::calling_place()),
-                 right = core::make_view(*met.impl(), {groups, places, from}, of_met, i * groups * from * places,
-                                         core::calling_place());
-    matmul(*left.impl(), *right.impl(), nullptr, *result.impl(), i > 0);
-  }
+  for_images(x, grad, window, [&](const TensorImpl& images, const TensorImpl& grads, bool first) {
+    const std::int64_t count = images.shape[0];
+    const Tensor met = gather(images, window);
+    if (places == 1 && groups == 1)
+      return matmul(*matrix(grads, count, to, true).impl(), *matrix(*met.impl(), count, from).impl(), nullptr,
+                    *matrix(out, to, from).impl(), !first);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Tensor left = core::make_view(grads, {groups, to, places}, of_grad, i * groups * to * places,
+                                          core::calling_place()),
+                   right = core::make_view(*met.impl(), {groups, places, from}, of_met, i * groups * from * places,
+                                           core::calling_place());
+      matmul(*left.impl(), *right.impl(), nullptr, *result.impl(), !first || i > 0);
+    }
+  });
 }
 
 }  // namespace capstan::on_cpu

@@ -27,7 +27,7 @@ struct ConvOptions {
 /// Types     one floating type for all; float16 and bfloat16 are computed in float32
 /// Gradient  for input, weight and bias, to any order; keeps input and weight
 /// Cost      2*batch*out*y*x*(in/groups)*kernel operations; in scratch memory the weights and a block of the input, or of
-///           many weights some, and 8 MiB of the input or a little more; where windows do not overlap what they meet.
+///           many weights some, and 8 MiB of the input, or of what windows meet that do not overlap, or a little more.
 ///           Kernels of 3 or 5 columns with stride and dilation 1 take half or 3/5 of the products where there are many
 ///           channels (minimal filtering, Winograd 1980): as exact as the plain sum where the elements of a row are of
 ///           like size. An element reaches up to 5 columns beyond its window then, with 2^-24 of its size; one that is
