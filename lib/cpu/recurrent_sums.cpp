@@ -8,13 +8,6 @@ namespace {
 /// Terms of a block of a sum: what the first-level cache holds of both operands; and rows of a result beside them.
 constexpr std::int64_t kTerms = 96, kBand = 96;
 
-template <class T>
-bool all_finite(const T* rows, std::int64_t step, std::int64_t count, std::int64_t width) {
-  bool finite = true;
-  for (std::int64_t i = 0; i < count && finite; ++i) finite = !simd().of<T>().any_bad(rows + i * step, width, true);
-  return finite;
-}
-
 }  // namespace
 
 std::int64_t parts_of_sums(const Schedule& steps, const RecurrentCut& cut, std::int64_t weights) {
@@ -98,7 +91,7 @@ void PartSums<T>::make_product(const Sum& sum, std::int64_t part, std::int64_t p
     const std::int64_t line = steps_.first(steps_.at(s)) + begin(part);
     const T* const pre = pre_ + line * line_ + sum.columns.from + column;
     if (s == 0 && sum.from_zero && is_zero(sum.left + line * sum.left_row, rows * sum.left_row) &&
-        all_finite(pre, line_, rows, g.n))
+        are_finite(pre, line_, rows, g.n))
       continue;
     for (std::int64_t i = 0; i < blocks; ++i) {
       const std::int64_t first = rows * i / blocks;

@@ -7,8 +7,8 @@
 namespace capstan::on_cpu {
 
 /// Whether each line of [count, width], `step` apart, has at most one value other than zero. Stops at the first that has
-/// more. Places and values go to `terms`, unless that is null, without their lines. False while a plan runs: its time must not depend on
-/// values, nor the memory that it takes.
+/// more. Places and values go to `terms`, unless that is null, without their lines. False while a plan runs: its time
+/// must not depend on values, nor the memory that it takes.
 template <class T>
 bool are_single_terms(const T* lines, std::int64_t step, std::int64_t count, std::int64_t width,
                       SingleTerm<T>* terms = nullptr);
